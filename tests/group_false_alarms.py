@@ -14,18 +14,24 @@ Kolmogorov-Smirnov tests that the p-values of studentized strength and structure
 19 draws; counting errors are .015 for 200 data sets, .02 for 100 and .03 for 60:
 
   models, shift, factor, rows  sets    S  max S/SE m/SE 1/SE  sum  S_d  m_d chi2   KS  KSm
+  units 0 x1, 300 300 pseudo    200 .075 .060 .070 .060 .050 .070           .040 .761 .156
+  units 0 x1, 300 300 exact     200 .075 .060 .070 .060 .050 .070 .065 .080 .060 .840 .187
+  units 2 x1, 600 200 exact     200 .320 .610 .055 .040 .055 .055 .050 .070 .019 .655 .495
+  units 2 x1, 600 200 pseudo    200 .415 .700 .045 .035 .040 .045           .028 .073 .001
   items 1 x1, 600 300 pseudo    100 .040 .060 .030 .060 .060 .040 .020 .040 .030 .275 .865
   items 1 x1.5, 600 300 pseudo  100 .580 .410 .660 .350 .390 .580           .530 .000 .000
   eight 1.5 x1, 600 300 exact   200 .190 .340 .050 .035 .055 .110           .085 .416 .457
   eight 1.5 x1.3, 600 300 exact 200 .825 .450 .560 .080 .040 .715           .258 .000 .000
   ring 1 x1, 800 500 pseudo     200 .835 .120 .035 .020 .040 .745           .000 .197 .050
+  ring 1 x1, 800 500 pseudo      60 .850 .100 .017 .017 .050 .750 .050 .017 .000 .328 .085
+  ring 2 x1, 800 500 pseudo      60 1.00 .950 .083 .000 .033 1.00           .000 .081 .000
 
-Pseudo-likelihood is scaled by its curvature; by sandwich errors max/SE is .48 at shift 2. Under
-biases that differ studentized permutations are no exact draws, but near them. The sums Σ|W| of
-sparse networks are mostly noise of absent couplings, which is larger in the group with fewer rows
-and rarer units, and permutations do not have that difference. The sum with the signs of the mean in
-place of the mean itself has .06 false alarms on the ring at shift 1 and finds the factor 1.3 in .19
-of 100 data sets, where the mean finds it in .93.
+Pseudo-likelihood is scaled by its curvature; of four units at shift 2 S/SE is .23 and m/SE .49 by
+sandwich errors. Under biases that differ studentized permutations are no exact draws, but near
+them. The sums Σ|W| of sparse networks are mostly noise of absent couplings, which is larger in the
+group with fewer rows and rarer units, and permutations do not have that difference. The sum with
+the signs of the mean in place of the mean itself has .06 false alarms on the ring at shift 1 and
+finds the factor 1.3 in .19 of 100 data sets, where the mean finds it in .93.
 """
 
 import sys

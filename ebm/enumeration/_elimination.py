@@ -10,7 +10,7 @@ and its sums are those over the scopes of all factors and messages: the gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -30,8 +30,6 @@ class Eliminated:
     """All messages of a model: ln Z, marginals and draws."""
 
     def __init__(self, factors: GraphFactors, plan: EliminationPlan) -> None:
-        from ebm._kernels.elimination import eliminate
-
         self.plan = plan
         logs = np.concatenate([table.ravel() for table in factors.tables])
         starts = plan.factor_ends[:-1]
@@ -40,7 +38,7 @@ class Eliminated:
         store = np.empty(n_entries)
         np.exp(logs - np.repeat(tops, np.diff(plan.factor_ends)), out=store[: len(logs)])
         self.peaks = np.empty(len(plan.order.units))
-        least = eliminate(0, len(self.peaks), *plan.layout, places, store, self.peaks)
+        least = self._forwards(0, len(self.peaks), places, store, self.peaks)
         if not least > LOST:
             # What was lost may matter: not where all that is still to come says little.
             ranges = np.array([_range(table) for table in factors.tables])
@@ -53,19 +51,26 @@ class Eliminated:
         self.log_total = float(tops.sum() + np.log(self.peaks).sum())
         self.store = store[: plan.segments.n_kept].copy() if plan.is_cut else store
 
-    def _backwards(self) -> Iterator[tuple[int, int, Array]]:
-        """Segments from the last to the first, with a store of their messages."""
+    def _forwards(
+        self, first: int, last: int, places: Indices, store: Array, peaks: Array
+    ) -> float:
+        """Messages of the steps first … last − 1; the least entry beside its peak, −1 at an end."""
         from ebm._kernels.elimination import eliminate
 
-        plan, store = self.plan, self.store
-        if plan.is_cut:
-            store = np.empty(plan.segments.n_entries)
-            store[: plan.segments.n_kept] = self.store
-        for first, last in reversed(plan.steps):
-            if plan.is_cut:
-                peaks = self.peaks.copy()
-                eliminate(first, last, *plan.layout, plan.segments.places, store, peaks)
-            yield first, last, store
+        least = 1.0
+        for begin, end in self.plan.stretches(first, last):
+            least = min(least, eliminate(begin, end, *self.plan.layout, places, store, peaks))
+            if least < 0:
+                break
+        return least
+
+    def _backwards(self) -> Iterator[tuple[int, int, Array]]:
+        """Parts of segments from the last to the first, with a store of their messages."""
+
+        def again(first: int, last: int, store: Array) -> None:
+            self._forwards(first, last, self.plan.segments.places, store, self.peaks.copy())
+
+        return backwards(self.plan, self.store, again)
 
     def marginals(self) -> list[Array]:
         """The distribution over each factor's scope, flat, first unit slowest."""
@@ -92,6 +97,21 @@ class Eliminated:
         drawn = np.empty_like(levels)
         drawn[:, plan.order.units] = levels
         return drawn
+
+
+def backwards(
+    plan: EliminationPlan, kept: Array, again: Callable[[int, int, Array], None]
+) -> Iterator[tuple[int, int, Array]]:
+    """Parts of segments from the last to the first, with a store of messages, made ``again``."""
+    store = kept
+    if plan.is_cut:
+        store = np.empty(plan.segments.n_entries)
+        store[: plan.segments.n_kept] = kept
+    for first, last in reversed(plan.steps):
+        if plan.is_cut:
+            again(first, last, store)
+        for begin, end in reversed(plan.stretches(first, last)):
+            yield begin, end, store
 
 
 def _range(table: Array) -> float:

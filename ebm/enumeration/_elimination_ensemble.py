@@ -27,6 +27,9 @@ from ebm.errors import EnumerationLimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
 
+#: Seconds around each table when all are summed again.
+SECONDS_BY_TABLE = 1e-6
+
 
 class EliminationEnsemble(ExactEnsemble):
     """p(x) = exp(−E(x)) / Z of a model on a graph; made by :func:`ebm.exact`.
@@ -88,10 +91,19 @@ class EliminationEnsemble(ExactEnsemble):
 
     def means(self) -> Array:
         """Means of the features of the space, (n_features,), all by one pass backwards."""
-        parts = [
-            self._marginals[unit] @ self.space.features_of(unit) for unit in range(self.space.n)
-        ]
-        return np.concatenate(parts)
+        return self._means_of(self._marginals)
+
+    def _means_of(self, marginals: list[Array]) -> Array:
+        """Means of the features from the distributions of the units, (n_features,)."""
+        return np.asarray(self._features @ np.concatenate(marginals[: self.space.n]))
+
+    @cached_property
+    def _features(self) -> Any:
+        """The features of all values of all units, (n_features, Σ q), zero between units."""
+        from scipy.sparse import block_diag
+
+        blocks = [self.space.features_of(unit).T for unit in range(self.space.n)]
+        return block_diag(blocks, format="csr")
 
     def covariances(self, i: ArrayLike, j: ArrayLike) -> Array:
         """E[x_i x_j] − E[x_i] E[x_j] of pairs of units in the coding of the space, (k,).
@@ -166,7 +178,7 @@ class EliminationEnsemble(ExactEnsemble):
         return eliminate_units(factors, plan, self._limits).marginals()[-1].reshape(shape)
 
     def moments(self) -> Moments:
-        """Means and covariances of all features, by one sum for each value of each unit.
+        """Means and covariances of all features, by one sum for each value but one of each unit.
 
         Refused where that takes too long: ``means`` and ``covariances`` of chosen pairs cost less.
         """
@@ -177,18 +189,23 @@ class EliminationEnsemble(ExactEnsemble):
         space, plan = self.space, self._eliminated.plan
         self._require(
             f"covariances of all {space.n_features} features",
-            plan.seconds * float((space.n_values - 1).sum()),
+            (plan.seconds + SECONDS_BY_TABLE * len(plan.scopes))
+            * float((space.n_values - 1).sum()),
         )
         features = [space.features_of(unit) for unit in range(space.n)]
         mean, ends = self.means(), np.cumsum(space.widths)
         second = np.zeros((space.n_features, space.n_features))
         for unit, end in enumerate(ends):
             own = slice(end - space.widths[unit], end)
-            conditional = np.zeros((len(features[unit]), space.n_features))
-            for value in range(len(features[unit])):
-                share = self._marginals[unit][value]
-                if share > 0:
-                    conditional[value] = share * (self._means_at(unit, value) - mean)
+            shares = self._marginals[unit]
+            conditional = np.zeros((len(shares), space.n_features))
+            # Deviations weighted by shares sum to zero: one value follows from the others.
+            last = int(shares.argmax())
+            for value in np.flatnonzero(shares):
+                if value != last:
+                    deviation = self._means_at(unit, int(value)) - mean
+                    conditional[value] = shares[value] * deviation
+            conditional[last] = -conditional.sum(axis=0)
             second[own] = (features[unit] - mean[own]).T @ conditional
         return moments_of(space, mean, (second + second.T) / 2, self.log_partition)
 
@@ -201,9 +218,7 @@ class EliminationEnsemble(ExactEnsemble):
         tables[unit] = only
         replaced = self._factors._replace(tables=tables)
         given = eliminate_units(replaced, self._eliminated.plan, self._limits)
-        marginals = given.marginals()
-        parts = [marginals[other] @ self.space.features_of(other) for other in range(self.space.n)]
-        return np.concatenate(parts)
+        return self._means_of(given.marginals())
 
     def _mean_relative_energy(self) -> float:
         if len(self._factors.n_values) > self.space.n:

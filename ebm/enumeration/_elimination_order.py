@@ -95,7 +95,9 @@ def best_order(
         if left <= 0 and k > 1:
             break
         noise = stream.random(n) if k > 1 else np.zeros(n)
-        order, work, operations = _greedy(starts, neighbors, bits, noise, by_fill, best.cost[0])
+        # Beyond 2^62 entries no order is followed, and to its end it takes minutes to find.
+        most = min(best.cost[0], 2.0**WIDEST)
+        order, work, operations = _greedy(starts, neighbors, bits, noise, by_fill, most)
         left -= operations if k > 1 else 0.0
         if work < np.inf:
             best = min(best, follow(starts, neighbors, order, bits, how), key=lambda o: o.cost)

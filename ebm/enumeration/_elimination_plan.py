@@ -18,6 +18,8 @@ SECONDS_FORWARD = np.array([1.8e-6, 1.0e-9, 1.4e-9])
 SECONDS_BACK = np.array([1.5e-6, 1.5e-9, 3.9e-9])
 #: Entries of messages up to which all of them stand side by side.
 ONE_SEGMENT = 2**19
+#: Entries of messages that are made in one call, some 0.1 s: between calls Ctrl-C is heard.
+AT_ONCE = 2**24
 #: Numbers of segments that are tried beyond.
 SEGMENTS = 2 ** np.arange(1, 9)
 
@@ -70,6 +72,12 @@ class EliminationPlan:
     def steps(self) -> list[tuple[int, int]]:
         """First step of each segment and the one behind its last."""
         return list(pairwise(self.segments.ends.tolist()))
+
+    def stretches(self, first: int, last: int) -> list[tuple[int, int]]:
+        """The steps first … last − 1 in parts that are made in one call each."""
+        until = np.cumsum(self._lifetimes[0][first:last]) // AT_ONCE
+        cuts = first + 1 + np.flatnonzero(np.diff(until))
+        return list(pairwise([first, *cuts.tolist(), last]))
 
     @cached_property
     def factor_ends(self) -> Indices:

@@ -166,7 +166,8 @@ def exact(
         except EnumerationLimitError as error:
             on_the_plane = planar_ensemble(model, space, limits)
             if on_the_plane is None:
-                raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+                reasons = f"{_why_not_narrow(model, space)}; {why_not_planar(model)}"
+                raise EnumerationLimitError(f"{error}; {reasons}") from None
             return on_the_plane
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
@@ -251,6 +252,18 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
         n, m = form.weights.shape
         return float(4e-10 * math.ldexp(1.0, min(n, m, 1000)) * max(n, m) / n_jobs)
     return 0.0
+
+
+def _why_not_narrow(model: Any, space: FiniteSpace) -> str:
+    """The sentence why pairs are not eliminated, with the width of their graph."""
+    least = _least_width(model, space)
+    if least > WIDEST:
+        width = f"at least {least:.0f}"
+    else:
+        factors: Any = factors_of(model, space)
+        found = plan_of(factors).order.width
+        width = "above 62 by all orders found" if math.isinf(found) else f"{found:.3g}"
+    return f"elimination is for narrower graphs: the width of this one is {width}"
 
 
 def _least_width(model: Any, space: FiniteSpace) -> float:

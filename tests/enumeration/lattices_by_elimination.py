@@ -4,7 +4,14 @@
 
 Tori of coupling .44 against Kaufman's four products, an open lattice of 20 × 20 with couplings ±.5
 and fields against a transfer of 2^20 states site by site, and open ±J lattices of 16 × 16 and
-24 × 24 against signed Pfaffians. Printed are ln Z and the difference, in that order
+24 × 24 against signed Pfaffians. Seconds are of ln Z, on a machine that others were using:
+
+    torus 8 × 8     width 16      3 MiB   0.03 s   60.076307527215   difference 7e-15
+    torus 10 × 10         19     60       0.10     93.509066460590              0
+    torus 12 × 12         23   1040       1.27    134.371886778359              3e-14
+    20 × 20, fields       20    188       0.31    501.208143068251             −6e-14
+    16 × 16, signs        16     11       0.06    372.782748626614              6e-14
+    24 × 24, signs        24   3264       5.59    861.854899965251              1e-13
 """
 
 from __future__ import annotations

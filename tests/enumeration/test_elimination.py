@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse
 
 import ebm
+from ebm._kernels import elimination as kernels
 from ebm.enumeration import _elimination, _elimination_plan
 from ebm.enumeration._elimination import Eliminated
 from ebm.enumeration._elimination_ensemble import elimination_of
@@ -314,3 +317,72 @@ def plus_minus_lattice(length, seed, beta):
 def test_a_lattice_of_random_signs_has_its_reference_sum(beta, known):
     model = plus_minus_lattice(16, 1, beta)
     assert eliminated(model).log_partition == pytest.approx(known, abs=1e-10)
+
+
+def test_parts_of_an_elimination_give_the_same_numbers(monkeypatch):
+    """Ctrl-C is heard between parts: none is longer than it may, but for one step."""
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 7), ordering="sorted")
+    model = on_graph(graph, np.random.default_rng(2))
+    whole = eliminated(model)
+    monkeypatch.setattr(_elimination_plan, "AT_ONCE", 40)
+    _elimination_plan._plan.cache_clear()
+    parts = eliminated(model)
+    stretches = parts._eliminated.plan.stretches(3, 33)
+    assert stretches[0][0] == 3
+    assert stretches[-1][1] == 33
+    assert len(stretches) > 10
+    assert all(a[1] == b[0] for a, b in itertools.pairwise(stretches))
+    assert parts.log_partition == whole.log_partition
+    np.testing.assert_array_equal(parts.means(), whole.means())
+    np.testing.assert_array_equal(parts.sample(20, rng=1), whole.sample(20, rng=1))
+
+
+def test_ctrl_c_between_two_parts_leaves_nothing_behind(monkeypatch):
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(5, 7), ordering="sorted")
+    model = on_graph(graph, np.random.default_rng(2))
+    before, kernel, calls = eliminated(model), kernels.eliminate, []
+
+    def interrupted(*args):
+        calls.append(args[:2])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return kernel(*args)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_elimination_plan, "AT_ONCE", 40)
+        patch.setattr(kernels, "eliminate", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            eliminated(model)
+    assert eliminated(model).log_partition == before.log_partition
+
+
+def test_moments_cost_one_sum_for_each_value_but_one_and_are_refused_by_that(monkeypatch):
+    chain = np.diag(np.full(39, 0.4), 1)
+    ensemble = ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(chain + chain.T), np.full(40, 0.1)))
+    given = []
+    means_at = type(ensemble)._means_at
+    monkeypatch.setattr(
+        type(ensemble), "_means_at", lambda self, *at: given.append(at) or means_at(self, *at)
+    )
+    covariance = ensemble.moments().covariance
+    assert len(given) == 40
+    np.testing.assert_allclose(covariance[0, 30], ensemble.covariances([0], [30])[0], atol=1e-14)
+    large = np.full(4999, 0.3)
+    ring = scipy.sparse.diags_array([large, large], offsets=[1, -1], format="csr")
+    with pytest.raises(ebm.errors.EnumerationLimitError, match="all 5000 features"):
+        ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(ring), np.full(5000, 0.1))).moments()
+
+
+def test_every_refusal_of_pairs_states_the_width():
+    """Too wide by the number of pairs, by all orders that are found, and by its cost."""
+    stream = np.random.default_rng(0)
+    dense = np.triu(stream.normal(size=(80, 80)), 1)
+    regular = nx.random_regular_graph(3, 500, seed=1)
+    cases = [
+        (ebm.IsingModel(dense + dense.T, np.zeros(80)), "is at least 71"),
+        (on_graph(regular, stream), "above 62 by all orders found"),
+        (on_graph(nx.grid_2d_graph(40, 40), stream), r"elimination of width 40|is 40"),
+    ]
+    for model, words in cases:
+        with pytest.raises(ebm.errors.EnumerationLimitError, match=words):
+            ebm.exact(model)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.enumeration._elimination import plan_of
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_plan import plan_of
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._planar import planar_ensemble
 from ebm.errors import NamesError, PrecisionError, ShapeError
