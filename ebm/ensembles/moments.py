@@ -53,6 +53,8 @@ class Estimate:
     def interval(self, level: float = 0.95) -> tuple[Any, Any]:
         """Ends of the interval value ∓ t standard_error that covers the truth at this level.
 
+        Of chains, Wilson's where the rarer one of two values is worth few draws.
+
         Parameters
         ----------
         level : float
@@ -68,6 +70,10 @@ class Estimate:
         ModelError
             If ``level`` is out of range.
         """
+        return self._ends(level)
+
+    def _ends(self, level: float) -> tuple[Any, Any]:
+        """Value ∓ t standard_error."""
         width = self._quantile(level) * self.standard_error
         return self.value - width, self.value + width
 

@@ -11,13 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.ensembles.moments import moments_of
-from ebm.enumeration._elimination_factors import GraphFactors
+from ebm.enumeration._elimination_factors import GraphFactors, with_scopes
 from ebm.enumeration._elimination_logs import eliminate_units
 from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
+from ebm.enumeration._graph_covariance import covariance_of
 from ebm.enumeration._limits import Limits
+from ebm.enumeration._local_statistics import LocalStatistics
 from ebm.enumeration._log_weights import ORDINARY
 from ebm.enumeration._named_units import unit_numbers, unit_pairs
 from ebm.enumeration.exact_ensemble import ExactEnsemble
@@ -128,11 +130,9 @@ class EliminationEnsemble(ExactEnsemble):
         """
         i, j = unit_pairs(i, j, self.space)
         values = [self.space.values_of(unit) for unit in range(self.space.n)]
-        known = self._pair_places
+        known = self._places
         others = {pair for pair in _sorted(i, j) if pair not in known and pair[0] != pair[1]}
-        seconds = len(others) * self._eliminated.plan.seconds
-        self._require(f"covariances of {len(others)} pairs that share no term", seconds)
-        tables = {pair: self.marginal(pair) for pair in others}
+        tables = self._tables_of_others(sorted(others))
         answer = np.empty(len(i))
         for k, (a, b) in enumerate(_sorted(i, j)):
             # About the means no digits are lost.
@@ -172,10 +172,7 @@ class EliminationEnsemble(ExactEnsemble):
         shape = [len(self.space.values_of(unit)) for unit in numbers]
         if len(scope) == 1:
             return np.array(self._marginals[scope[0]])
-        factors = self._factors._replace(
-            scopes=[*self._factors.scopes, scope],
-            tables=[*self._factors.tables, np.zeros(shape)],
-        )
+        factors = with_scopes(self._factors, [scope])
         plan = plan_of(factors)
         require_affordable(plan, self._limits, f"the joint distribution of {len(scope)} units")
         return eliminate_units(factors, plan, self._limits).marginals()[-1].reshape(shape)
@@ -236,18 +233,95 @@ class EliminationEnsemble(ExactEnsemble):
         levels = self._eliminated.draw(as_integer(n_draws, "n_draws"), rng)
         return self.space.states(levels[:, : self.space.n])
 
-    @cached_property
-    def _pair_places(self) -> dict[tuple[int, int], int]:
-        scopes = enumerate(self._factors.scopes)
-        return {tuple(sorted(scope)): k for k, scope in scopes if len(scope) == 2}  # type: ignore[misc]
+    def mean_products(self, terms: Sequence[tuple[int, ...]]) -> Array:
+        """E[Π_{i∈A} x_i] of products of units A in the coding of the space, (len(terms),)."""
+        values = [self.space.values_of(unit) for unit in range(self.space.n)]
+        averages = np.empty(len(terms))
+        for k, (term, table) in enumerate(zip(terms, self._tables(terms), strict=True)):
+            for unit in term:
+                table = np.tensordot(values[unit], table, 1)
+            averages[k] = table
+        return averages
 
-    def _of_scope(self, pair: tuple[int, int]) -> Array:
-        """The distribution of two units that share a term, lower one first."""
-        k = self._pair_places[pair]
+    def knows(self, statistics: LocalStatistics) -> bool:
+        """Whether averages of sums over terms are affordable."""
+        plan = plan_of(with_scopes(self._factors, self._missing(statistics.scopes)))
+        limits = self._limits
+        return plan.seconds <= limits.max_seconds and plan.n_bytes <= limits.max_memory
+
+    def averages_of(self, statistics: LocalStatistics) -> Array:
+        """E[g] of sums over terms, (q,); terms that the model lacks cost one more elimination."""
+        return statistics.average([table.ravel() for table in self._tables(statistics.scopes)])
+
+    def covariance_of(self, statistics: LocalStatistics) -> Array:
+        """Cov[g] of sums over terms, (q, q); refused where it takes too long."""
+        return covariance_of(statistics, self._factors, self._limits)
+
+    def _tables_of_others(self, pairs: list[tuple[int, int]]) -> dict[tuple[int, int], Array]:
+        """Joint distributions of pairs without a term: of all by one sum, or of each by its own."""
+        part = self._components
+        tables = {
+            (i, j): np.multiply.outer(self._marginals[i], self._marginals[j])
+            for i, j in pairs
+            if part[i] != part[j]
+        }
+        pairs = [pair for pair in pairs if pair not in tables]
+        seconds = len(pairs) * self._eliminated.plan.seconds
+        if len(pairs) > 1 and plan_of(with_scopes(self._factors, pairs)).seconds < seconds:
+            return tables | dict(zip(pairs, self._joined(pairs), strict=True))
+        self._require(f"covariances of {len(pairs)} pairs that share no term", seconds)
+        return tables | {pair: self.marginal(pair) for pair in pairs}
+
+    @cached_property
+    def _components(self) -> Indices:
+        """The component of the graph that each unit is in, (N,)."""
+        from scipy.sparse import csr_array
+        from scipy.sparse.csgraph import connected_components
+
+        scopes, n = self._factors.scopes, len(self._factors.n_values)
+        rows = [unit for scope in scopes for unit in scope]
+        columns = [scope[0] for scope in scopes for _ in scope]
+        graph = csr_array((np.ones(len(rows)), (rows, columns)), shape=(n, n))
+        return np.asarray(connected_components(graph, directed=False)[1])
+
+    def _tables(self, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
+        """Joint distributions of sets of units; those that share no term by one sum more."""
+        missing = self._missing(scopes)
+        joined = dict(zip(missing, self._joined(missing), strict=True))
+        tables = []
+        for scope in scopes:
+            units = tuple(sorted(scope))
+            table = joined[units] if units in joined else self._of_scope(units)
+            tables.append(table.transpose([units.index(unit) for unit in scope]))
+        return tables
+
+    def _missing(self, scopes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """Sets of units that share no term, in increasing order."""
+        return sorted({tuple(sorted(scope)) for scope in scopes} - self._places.keys())
+
+    def _joined(self, scopes: Sequence[tuple[int, ...]]) -> list[Array]:
+        """Joint distributions of some sets of units by one sum over the graph with all of them."""
+        if not scopes:
+            return []
+        factors = with_scopes(self._factors, scopes)
+        plan = plan_of(factors)
+        require_affordable(plan, self._limits, f"averages of {len(scopes)} terms")
+        tables = eliminate_units(factors, plan, self._limits).marginals()[-len(scopes) :]
+        n_values = np.asarray(factors.n_values)
+        shapes = (n_values[list(scope)] for scope in scopes)
+        return [table.reshape(shape) for table, shape in zip(tables, shapes, strict=True)]
+
+    @cached_property
+    def _places(self) -> dict[tuple[int, ...], int]:
+        """Where the scope of each term stands, its units in increasing order."""
+        return {tuple(sorted(scope)): k for k, scope in enumerate(self._factors.scopes)}
+
+    def _of_scope(self, units: tuple[int, ...]) -> Array:
+        """The joint distribution of increasing units that share a term."""
+        k = self._places[units]
         scope = self._factors.scopes[k]
-        shape = [len(self.space.values_of(unit)) for unit in scope]
-        table = self._marginals[k].reshape(shape)
-        return table if scope == pair else table.T
+        table = self._marginals[k].reshape(np.asarray(self._factors.n_values)[list(scope)])
+        return table.transpose(np.argsort(scope))
 
     def _require(self, what: str, seconds: float) -> None:
         remedy = "ask for means(), and for covariances(i, j) of pairs that share a term"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, NamedTuple
 
@@ -25,6 +26,12 @@ class GraphFactors(NamedTuple):
     scopes: list[tuple[int, ...]]
     tables: list[Array]
     constant: float
+
+
+def with_scopes(factors: GraphFactors, scopes: Sequence[tuple[int, ...]]) -> GraphFactors:
+    """The same factors with a table of zeros over each of these scopes."""
+    zeros = [np.zeros(np.asarray(factors.n_values)[list(scope)]) for scope in scopes]
+    return factors._replace(scopes=[*factors.scopes, *scopes], tables=[*factors.tables, *zeros])
 
 
 def factors_of(model: Any, space: FiniteSpace) -> GraphFactors | None:

@@ -7,6 +7,7 @@ through the graph (reverse Cuthill–McKee) wins on lattices, greedy choices on 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,6 +21,8 @@ from ebm._types import Array, Indices
 MOST_GREEDY = 2**13
 #: log2 of the largest table that an order is followed to.
 WIDEST = 62.0
+#: Graphs that cannot be narrower, in units, are not eliminated.
+WIDEST_GRAPH = 32.0
 #: log2 of the number of entries of the largest table that stays in a core's cache.
 IN_CACHE = 17.0
 #: Elementary operations, some nanoseconds each, and tries of the randomized greedy orders.
@@ -73,7 +76,7 @@ def best_order(
 ) -> EliminationOrder:
     """The order of least work of a graph given by the neighbors of each unit."""
     bits, n = np.log2(n_values), len(n_values)
-    frontier = _reverse_cuthill_mckee(starts, neighbors)
+    frontier = frontier_of(starts, neighbors)
     numbered = ("the units as numbered", np.arange(n))
     best = min(
         (
@@ -126,6 +129,12 @@ def neighborhoods(n: int, scopes: Iterable[Sequence[int]]) -> tuple[Indices, Ind
     return np.searchsorted(rows[in_rows], np.arange(n + 1)), columns[in_rows]
 
 
+def least_width(n: int, n_pairs: float) -> float:
+    """The least width of n units with m pairs, m ≤ wn − w(w+1)/2."""
+    root = max(0.0, (2 * n - 1) ** 2 - 8 * n_pairs)
+    return float(2 * n - 1 - math.sqrt(root)) / 2
+
+
 def _greedy(
     starts: Indices, neighbors: Indices, bits: Array, noise: Array, by_fill: bool, most: float
 ) -> tuple[Indices, float, float]:
@@ -141,8 +150,8 @@ def _greedy(
     return order, float(work), float(operations)
 
 
-def _reverse_cuthill_mckee(starts: Indices, neighbors: Indices) -> Indices:
-    """An order in which neighbors stand near each other."""
+def frontier_of(starts: Indices, neighbors: Indices) -> Indices:
+    """An order in which neighbors stand near each other, reverse Cuthill–McKee."""
     from scipy.sparse import csr_array
     from scipy.sparse.csgraph import reverse_cuthill_mckee
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from ebm.enumeration._count_ensemble import CountedEnumeration, Underflow, is_or
 from ebm.enumeration._counted_products import CountedProducts
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_order import WIDEST_GRAPH, least_width
 from ebm.enumeration._elimination_plan import plan_of
 from ebm.enumeration._gaussian_layer import GaussianMixture, is_mixture
 from ebm.enumeration._independent_units import by_independent_units
@@ -49,8 +51,6 @@ __all__ = ["exact"]
 
 #: Units of a model of counts from which on there are three groups.
 FEWEST_UNITS = 3
-#: Graphs that cannot be narrower, in units, are not eliminated.
-WIDEST = 32.0
 #: Seconds of an elimination from which on a determinant is taken where there is one.
 PLANAR_FROM = 0.05
 #: Sums over states that take fewer seconds are not compared with elimination.
@@ -166,7 +166,8 @@ def exact(
         except EnumerationLimitError as error:
             on_the_plane = planar_ensemble(model, space, limits)
             if on_the_plane is None:
-                raise EnumerationLimitError(f"{error}; {why_not_planar(model)}") from None
+                reasons = f"{_why_not_narrow(model, space)}; {why_not_planar(model)}"
+                raise EnumerationLimitError(f"{error}; {reasons}") from None
             return on_the_plane
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
@@ -191,7 +192,7 @@ def _by_elimination(
     seconds = _seconds_by_states(model, space, n_jobs)
     if seconds < SHORT:
         return None
-    if _least_width(model, space) > WIDEST:
+    if _least_width(model, space) > WIDEST_GRAPH:
         return None
     factors = factors_of(model, space)
     if factors is None:
@@ -229,10 +230,13 @@ def require_sums_of_family(model: Any) -> None:
     space, limits = model.space, Limits()
     kind, n_couplings = offered_form(model), len(model.parameters) - space.n_features
     if kind is TermForm and pairs_and_count(summable_form(model), space.n) is None:
+        pairs = {pair for term in summable_form(model).terms for pair in combinations(term, 2)}
+        if least_width(space.n, len(pairs)) <= WIDEST_GRAPH:
+            return
         seconds = SECONDS_BY_STREAMING * number_of_states(space)
         limits.require(f"streaming {describe_size(space)}", seconds, 0.0, "take fewer units")
     n_pairs = n_couplings / int(space.widths.max()) ** 2
-    if kind is QuadraticForm and _width_of(space.n, n_pairs) > WIDEST:
+    if kind is QuadraticForm and least_width(space.n, n_pairs) > WIDEST_GRAPH:
         require_affordable(space, limits, number_of_jobs(None))
 
 
@@ -250,6 +254,18 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
     return 0.0
 
 
+def _why_not_narrow(model: Any, space: FiniteSpace) -> str:
+    """The sentence why pairs are not eliminated, with the width of their graph."""
+    least = _least_width(model, space)
+    if least > WIDEST:
+        width = f"at least {least:.0f}"
+    else:
+        factors: Any = factors_of(model, space)
+        found = plan_of(factors).order.width
+        width = "above 62 by all orders found" if math.isinf(found) else f"{found:.3g}"
+    return f"elimination is for narrower graphs: the width of this one is {width}"
+
+
 def _least_width(model: Any, space: FiniteSpace) -> float:
     """A width that no order is below, by the number of pairs."""
     form, n, n_pairs = summable_form(model), space.n, 0.0
@@ -259,13 +275,7 @@ def _least_width(model: Any, space: FiniteSpace) -> float:
         matrix, block = form.matrix, int(space.widths.max()) ** 2
         entries = int(matrix.count_nonzero() if is_sparse(matrix) else np.count_nonzero(matrix))
         n_pairs = (entries - n * block) / block / 2
-    return _width_of(n, n_pairs)
-
-
-def _width_of(n: int, n_pairs: float) -> float:
-    """The least width of n units with m pairs, m ≤ wn − w(w+1)/2."""
-    root = max(0.0, (2 * n - 1) ** 2 - 8 * n_pairs)
-    return float(2 * n - 1 - math.sqrt(root)) / 2
+    return least_width(n, n_pairs)
 
 
 def _by_counts(

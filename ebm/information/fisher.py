@@ -13,6 +13,7 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import is_over_kept_units, require_units
 from ebm.enumeration import ExactEnsemble, exact
+from ebm.enumeration._local_statistics import local_statistics
 from ebm.errors import LimitError, ModelError, ShapeError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.information._gaussian_fisher import quadratic_fisher
@@ -162,6 +163,8 @@ def fisher_information(
         # Beyond a limit the states are gone through.
         with suppress(LimitError):
             return FisherInformation(fisher_of_levels(model, average))
+    if hasattr(average, "covariance_of") and (terms := local_statistics(model)) is not None:
+        return FisherInformation(average.covariance_of(terms))
     visible = _of_states(model, average)
     if not joint:
         return visible

@@ -16,6 +16,7 @@ from ebm.errors import (
     NoMaximumWarning,
     NormalizationError,
     NotConvergedWarning,
+    PrecisionError,
     warn,
 )
 from ebm.information import FisherInformation
@@ -58,7 +59,7 @@ def likelihood_result(
     _require_possible_end(loss, point, run.reason)
     cells = loss.empty_cells
     # An empty cell of a coupled pair is proof, whatever the optimizer saw.
-    is_told = has_maximum is False
+    is_told, is_on_graph = has_maximum is False, loss.is_on_graph(point.ensemble)
     if cells or (is_told and reason in {"iterations", "rounding", "undetermined"}):
         reason = "flat"
     errors, why = _standard_errors(loss, point, fisher, reason, direction, cells)
@@ -70,7 +71,8 @@ def likelihood_result(
     if reason == "flat" and not is_told:
         units = _growing(loss, direction, errors)
         notes = [loss.missing_maximum(cells, units), *notes]
-    elif fisher is None and reason not in {"interrupted", "flat"}:
+    elif (fisher is None or is_on_graph) and reason not in {"interrupted", "flat"}:
+        # On a graph no Newton steps were taken that would tell.
         doubt, note = None, "whether the likelihood has a maximum is not known: interrupted"
         with interruptible():
             doubt, note = doubt_of_maximum(loss.family, loss.rows, loss.penalty)
@@ -88,6 +90,9 @@ def likelihood_result(
     elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
         warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
     misfit = loss.misfit(point.model, point.ensemble)
+    if is_on_graph and loss.is_tied:
+        # That of parameters that may not change is not known.
+        fisher = None
     if fisher is not None:
         fisher = symmetrized(loss.coordinates.of_model(fisher, point.model, point.ensemble))
     return FitResult(
@@ -114,7 +119,7 @@ def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, st
         if not point.is_exact:
             kind = type(point.ensemble).__name__
             reasons.append(f"they need an exact average of the model, {kind} is none")
-        if len(point.theta) > MOST_PARAMETERS:
+        if len(point.theta) > MOST_PARAMETERS and not loss.is_on_graph(point.ensemble):
             reasons.append(
                 f"they need at most {MOST_PARAMETERS} parameters, not {len(point.theta)}"
             )
@@ -122,7 +127,7 @@ def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, st
     if not why:
         try:
             return point.fisher, ""
-        except LimitError as error:
+        except (LimitError, PrecisionError) as error:
             why = str(error)
     return None, f"no standard errors: {why}"
 
@@ -136,6 +141,8 @@ def _ending(
     least = point.least_determined if reason == "undetermined" else None
     is_tied = loss.penalty.is_tied
     is_asked = fisher is not None and loss.is_convex and (is_tied or not loss.is_pairwise)
+    # On a graph the rows are asked, and that of parameters that may not change is not known.
+    is_asked &= not loss.is_on_graph(point.ensemble)
     if fisher is None or not is_asked or reason not in {"converged", "rounding", "undetermined"}:
         return reason, least
     # Some ends are so far out that Newton steps from there are rounding.

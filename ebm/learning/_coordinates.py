@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
+from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.information import fisher_information
 from ebm.information.fisher import pair_fisher
-from ebm.learning._families import center_of
+from ebm.learning._families import center_of, pairs_of
 
 
 class Coordinates:
@@ -105,8 +106,16 @@ class CenteredPairs(Coordinates):
         i, j = family.pairs
         columns = len(mean) + np.arange(len(i))
         shift = center_of(family) - mean
-        super().__init__(np.eye(len(mean) + len(i)))
-        self._mean = mean
+        self._mean, self._is_sparse = mean, is_sparse(pairs_of(family).matrix)
+        p = len(mean) + len(i)
+        if self._is_sparse:
+            from scipy.sparse import coo_array, eye_array
+
+            places = np.append(i, j), np.append(columns, columns)
+            shifts = coo_array((np.append(shift[j], shift[i]), places), shape=(p, p))
+            super().__init__((eye_array(p) + shifts).tocsr())
+            return
+        super().__init__(np.eye(p))
         self.matrix[i, columns] = shift[j]
         self.matrix[j, columns] = shift[i]
 
@@ -117,8 +126,13 @@ class CenteredPairs(Coordinates):
 
     def of_model(self, fisher: Array, model: Any, ensemble: Any) -> Array:
         """A⁻ᵀ F A⁻¹: A changes biases by couplings only, so (A − 1)² = 0 and A⁻¹ = 2 − A."""
-        back = 2 * np.eye(len(fisher)) - self.matrix
+        twice = 2 * np.eye(len(fisher))
+        back = twice - (self.matrix.toarray() if self._is_sparse else self.matrix)
         return np.asarray(back.T @ fisher @ back)
+
+    def scaling(self, units: Array) -> Any:
+        """A in units of the deviations of the features, (q,) -> (p, q)."""
+        return self.matrix.multiply(1 / units).tocsr() if self._is_sparse else self.matrix / units
 
     def units(self, deviation: Array) -> Array:
         """The deviations themselves, those of the centered features."""

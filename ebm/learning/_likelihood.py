@@ -18,12 +18,13 @@ from ebm._checkpoints import fingerprint, fingerprints
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
+from ebm.enumeration._local_statistics import local_statistics
 from ebm.errors import PrecisionError
 from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.learning._coordinates import CenteredPairs, Coordinates, OwnParameters
 from ebm.learning._existence import empty_cells, missing_maximum, units_of_direction
 from ebm.learning._families import diagonal_input, joint_model, pairs_of
-from ebm.learning._separation import idle_directions, is_affine, units_moved
+from ebm.learning._separation import RANK, idle_directions, is_affine, units_moved
 from ebm.learning._statistics import completed_variances, gradient_of, mean_energy, variances
 from ebm.learning.penalties import AppliedPenalty
 from ebm.spaces import Spins
@@ -123,7 +124,37 @@ class LikelihoodLoss:
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], [EBM] eq 7, the penalty left out, (p,)."""
-        return gradient_of(model, self.data) - gradient_of(model, ensemble)
+        return self.difference(gradient_of(model, self.data), model, ensemble)
+
+    def difference(self, data_average: Array, model: Any, ensemble: Any) -> Array:
+        """The same by an average over the data, (p,).
+
+        On a graph the averages of its terms suffice, and those of parameters that may not change
+        are not asked for: the difference is then within the span of the directions that are open.
+        """
+        if (not self.is_tied and self.is_pairwise) or not self.is_on_graph(ensemble):
+            return data_average - gradient_of(model, ensemble)
+        average, directions = ensemble.averages_of(self.terms), self.penalty.directions
+        if directions is None:
+            return np.asarray(data_average - average)
+        along = np.linalg.solve(directions.T @ directions, directions.T @ data_average - average)
+        return np.asarray(directions @ along)
+
+    @property
+    def is_tied(self) -> bool:
+        """Whether some parameters may not change, or only together."""
+        return self.penalty.is_tied
+
+    @cached_property
+    def terms(self) -> Any:
+        """Aᵀ ∂E/∂θ as sums over terms of few units; None where they are none."""
+        return local_statistics(self.family, self.penalty.directions) if self.is_convex else None
+
+    def is_on_graph(self, ensemble: Any) -> bool:
+        """Whether an average is by elimination, which knows the terms alone, and they suffice."""
+        if not hasattr(ensemble, "covariance_of") or self.terms is None:
+            return False
+        return bool(ensemble.knows(self.terms))
 
     # -- the coordinates of the steps, and curvature in them ---------------------------------------
 
@@ -140,7 +171,9 @@ class LikelihoodLoss:
     def _idle(self) -> Array:
         if not self.is_convex:
             return np.empty((len(self.family.parameters), 0))
-        return idle_directions(self._bare.fisher, self.penalty)
+        bare = self._bare
+        is_on_graph = self.is_on_graph(bare.ensemble)
+        return idle_directions(self.terms.gram if is_on_graph else bare.fisher, self.penalty)
 
     @property
     def gauge(self) -> Any:
@@ -162,7 +195,10 @@ class LikelihoodLoss:
 
     def fisher(self, model: Any, ensemble: Any) -> Array:
         """Aᵀ F A, (q, q)."""
-        return self.coordinates.fisher(model, ensemble)
+        if not self.is_on_graph(ensemble):
+            return self.coordinates.fisher(model, ensemble)
+        fisher: Array = ensemble.covariance_of(self.terms)
+        return fisher if self.is_tied else self.coordinates.within(fisher)
 
     def rank(self, point: Point, fisher: Array) -> int:
         """Number of steps that change the distribution: the rank of the Fisher information.
@@ -170,6 +206,9 @@ class LikelihoodLoss:
         Of energies affine in the parameters it is the same everywhere, and is taken where no
         allowed state has lost its share.
         """
+        if self.is_on_graph(point.ensemble):
+            # Sums over terms depend on each other where their tables do.
+            return int(np.linalg.matrix_rank(self.terms.gram, RANK, hermitian=True))
         if self.is_convex:
             point = self._bare
             fisher = self.fisher(point.model, point.ensemble)
@@ -270,7 +309,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     def misfit(self, model: Any, ensemble: Any) -> Array:
         """E_D[∂E/∂θ] − E_model[∂E/∂θ], the former the same at all parameters, (p,)."""
-        return self._data_average - gradient_of(model, ensemble)
+        return self.difference(self._data_average, model, ensemble)
 
     def data_energy(self, model: Any) -> float:
         """E_D[E(x; θ)] = E_D[E(x; 0)] + θ·E_D[∂E/∂θ]."""
@@ -287,7 +326,7 @@ class PairLikelihoodLoss(LikelihoodLoss):
 
     def missing_information(self, point: Point) -> str:
         """That covariances of pairs need moments of four units."""
-        if hasattr(point.ensemble, "fourth_moments"):
+        if hasattr(point.ensemble, "fourth_moments") or self.is_on_graph(point.ensemble):
             return ""
         return f"{type(point.ensemble).__name__} has no fourth moments"
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ebm._arrays import as_finite
+from ebm._arrays import as_finite, is_sparse
 from ebm._iterate import Run, iterate
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
@@ -36,7 +36,7 @@ from ebm.learning._existence import (
     require_possible,
     require_seen_counts,
 )
-from ebm.learning._families import has_counts, has_pairs, moments_alone, require_own_pairs
+from ebm.learning._families import has_counts, has_pairs, moments_alone, pairs_of, require_own_pairs
 from ebm.learning._incomplete_likelihood import IncompleteLikelihoodProblem
 from ebm.learning._incomplete_rows import require_seen, with_assumption
 from ebm.learning._likelihood import LikelihoodLoss, PairLikelihoodLoss
@@ -349,7 +349,7 @@ class LikelihoodProblem:
                 return CountLikelihoodLoss(self.family, *parts)
             return LikelihoodLoss(self.family, self.data, average, self.penalty, self.data)
         target = self.data.moments().to(self.family.space).two_valued()
-        if self.family.space.n > NEWTON_UNITS:
+        if self.family.space.n > NEWTON_UNITS and not is_sparse(pairs_of(self.family).matrix):
             p = len(self.family.parameters)
             require_memory(
                 3 * 8.0 * p**2,
@@ -374,6 +374,9 @@ class LikelihoodProblem:
             return run
         end = loss.point(run.state["theta"])
         # Of hidden units nothing is claimed: parameters of one that is not needed may be anything.
+        # On a graph each step would take as long as all errors do.
+        if loss.is_on_graph(end.ensemble):
+            return run
         if not loss.is_convex or information_at(loss, end)[0] is None:
             return run
         # Newton steps from there tell a maximum from a way to infinity.

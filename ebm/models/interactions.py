@@ -164,6 +164,9 @@ class InteractionModel(Frozen, ParametricModel):
         ndarray, (p,)
             No array of p numbers for each state is made.
         """
+        if hasattr(average, "mean_products") and average.space == self.space:
+            # On a graph those of its terms cost least.
+            return -np.asarray(average.mean_products(list(self.terms)))
         if self.order <= 2:
             moments = average.moments().to(self.space)
             mean, second = moments.mean, moments.second

@@ -159,12 +159,7 @@ class Annealing:
     sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("n_chains", 2), ("n_steps", 1), ("sweeps", 1)):
-            object.__setattr__(self, name, as_integer(getattr(self, name), name, least))
-        # Copies would start where their chain is, and not be distributed as the path wants them.
-        checked_sampler(self.sampler, carries_copies=False)
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", checked_schedule(self.schedule))
+        check_settings(self, n_chains=2, n_steps=1, sweeps=1)
 
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
@@ -256,6 +251,16 @@ class Annealing:
         if offered_form(model) is LayeredForm or not hasattr(sampler, "partial_sweeper"):
             return self._move(model, chains)
         return advance(model, sampler, chains, self.sweeps, np.arange(model.space.n)[::-1])
+
+
+def check_settings(settings: Any, **leasts: int) -> None:
+    """Refuse counts below the least, samplers that carry copies, and schedules that do not rise."""
+    for name, least in leasts.items():
+        object.__setattr__(settings, name, as_integer(getattr(settings, name), name, least))
+    # Copies would start where their chain is, and not be distributed as the path wants them.
+    checked_sampler(settings.sampler, carries_copies=False)
+    if settings.schedule is not None:
+        object.__setattr__(settings, "schedule", checked_schedule(settings.schedule))
 
 
 def positions_of(settings: Any) -> tuple[float, ...]:

@@ -57,25 +57,9 @@ class ChainEstimate(Estimate):
     r_hat: Any
     wilson: tuple[Any, Any, Any]
 
-    def interval(self, level: float = 0.95) -> tuple[Any, Any]:
-        """Ends of the interval that covers the truth at this level.
-
-        Parameters
-        ----------
-        level : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        (float or ndarray, float or ndarray)
-            Low and high end, by Student's t or Wilson's formula; NaN where the error is.
-
-        Raises
-        ------
-        ModelError
-            If ``level`` is out of range.
-        """
-        ends, (size, low, high) = super().interval(level), self.wilson
+    def _ends(self, level: float) -> tuple[Any, Any]:
+        """By Student's t, or by Wilson's formula."""
+        ends, (size, low, high) = super()._ends(level), self.wilson
         square, share = self._quantile(level) ** 2, (self.value - low) / (high - low)
         center = (share + square / (2 * size)) / (1 + square / size)
         width = np.sqrt(square * (share * (1 - share) + square / (4 * size)) / size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +22,24 @@ from ebm.spaces import HomogeneousSpace
 __all__ = ["SwendsenWang", "Wolff"]
 
 
+class ClusterMoves(ABC):
+    """A sampler by J and h of the model, its space, and the units that move where not all do."""
+
+    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
+        """Clusters of each chain."""
+        return self._sweeper_of(*_spins(model))
+
+    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
+        """Clusters that hold a unit not among these stay as they are."""
+        return self._sweeper_of(*_spins(model), units)
+
+    @abstractmethod
+    def _sweeper_of(self, *parts: Any) -> Sweeper:
+        """The sweeper of its kind."""
+
+
 @dataclass(frozen=True)
-class SwendsenWang:
+class SwendsenWang(ClusterMoves):
     """Clusters of all units at once, each flipped with probability ½ :cite:`swendsen1987`.
 
     Of −E = Σ_⟨ij⟩ J_ij s_i s_j + Σ_i h_i s_i a bond with J_ij s_i s_j > 0 is drawn with probability
@@ -51,17 +68,12 @@ class SwendsenWang:
     (True, True)
     """
 
-    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """All clusters of each chain at once."""
-        return BondSweeper(*_spins(model))
-
-    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
-        """Clusters that hold a unit not among these stay as they are."""
-        return BondSweeper(*_spins(model), units)
+    def _sweeper_of(self, *parts: Any) -> Sweeper:
+        return BondSweeper(*parts)
 
 
 @dataclass(frozen=True)
-class Wolff:
+class Wolff(ClusterMoves):
     """Clusters that grow one after the other from random units :cite:`wolff1989`.
 
     A cluster takes up neighbors by the bonds of :class:`SwendsenWang` and is flipped, unless a
@@ -77,14 +89,8 @@ class Wolff:
     Raises
     ------
     ShapeError
-        If ``n_clusters`` is not a positive integer.
-    ModelError
-        When chains start, if the model is not one of two-valued units in pairs.
-
-    Warns
-    -----
-    PoorMixingWarning
-        When chains start, if couplings and fields are frustrated.
+        If ``n_clusters`` is not a positive integer; of models as :class:`SwendsenWang`, which also
+        says of what is warned.
 
     Examples
     --------
@@ -99,13 +105,8 @@ class Wolff:
     def __post_init__(self) -> None:
         object.__setattr__(self, "n_clusters", as_integer(self.n_clusters, "n_clusters"))
 
-    def sweeper(self, model: EnergyModel, n_chains: int) -> Sweeper:
-        """Some clusters of each chain."""
-        return GrowthSweeper(*_spins(model), n_clusters=self.n_clusters)
-
-    def partial_sweeper(self, model: EnergyModel, n_chains: int, units: Indices) -> Sweeper:
-        """Clusters that hold a unit not among these stay as they are."""
-        return GrowthSweeper(*_spins(model), units, n_clusters=self.n_clusters)
+    def _sweeper_of(self, *parts: Any) -> Sweeper:
+        return GrowthSweeper(*parts, n_clusters=self.n_clusters)
 
 
 class SpinSweeper(Sweeper):

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import as_integer
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
@@ -21,8 +20,8 @@ from ebm.errors import MEMORY_LIMIT, ModelError, PoorWeightsWarning, require_mem
 from ebm.model import EnergyModel
 from ebm.sampling._annealing_paths import path_to, walk_along
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import checked_schedule, positions_of, warn_of_short_path
-from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
+from ebm.sampling.annealing import check_settings, positions_of, warn_of_short_path
+from ebm.sampling.gibbs import Gibbs, Sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
 
@@ -124,21 +123,8 @@ class PopulationAnnealing:
         Size R of each population, at least two.
     n_populations : int
         Independent populations. Their scatter is the error, which takes ten.
-    n_steps : int
-        Number of models on the path after the first, evenly spaced.
-    schedule : sequence of float, optional
-        Positions of the models on the path in place of ``n_steps``, rising from 0 to 1.
-    sweeps : int
-        Number of sweeps at each model.
-    sampler : Sampler, optional
-        Transition kernel of the members; ``ebm.Gibbs()`` if not given.
-
-    Raises
-    ------
-    EbmError
-        If a setting is out of range.
-    ModelError
-        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does.
+    n_steps, schedule, sweeps, sampler
+        As of :class:`ebm.Annealing`, which also says what is raised.
 
     Examples
     --------
@@ -157,12 +143,7 @@ class PopulationAnnealing:
     sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
-        leasts = (("n_members", 2), ("n_populations", 1), ("n_steps", 1), ("sweeps", 1))
-        for name, least in leasts:
-            object.__setattr__(self, name, as_integer(getattr(self, name), name, least))
-        checked_sampler(self.sampler, carries_copies=False)
-        if self.schedule is not None:
-            object.__setattr__(self, "schedule", checked_schedule(self.schedule))
+        check_settings(self, n_members=2, n_populations=1, n_steps=1, sweeps=1)
 
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
@@ -171,12 +152,8 @@ class PopulationAnnealing:
 
         Parameters
         ----------
-        model : EnergyModel
-            Over a finite space, or a machine with Gaussian visible units.
-        rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
-            Source of randomness.
-        progress : bool
-            Show a progress bar.
+        model, rng, progress
+            As in :meth:`ebm.Annealing.run`.
 
         Returns
         -------

@@ -371,3 +371,18 @@ def test_moments_cost_one_sum_for_each_value_but_one_and_are_refused_by_that(mon
     ring = scipy.sparse.diags_array([large, large], offsets=[1, -1], format="csr")
     with pytest.raises(ebm.errors.EnumerationLimitError, match="all 5000 features"):
         ebm.exact(ebm.IsingModel(scipy.sparse.csr_array(ring), np.full(5000, 0.1))).moments()
+
+
+def test_every_refusal_of_pairs_states_the_width():
+    """Too wide by the number of pairs, by all orders that are found, and by its cost."""
+    stream = np.random.default_rng(0)
+    dense = np.triu(stream.normal(size=(80, 80)), 1)
+    regular = nx.random_regular_graph(3, 500, seed=1)
+    cases = [
+        (ebm.IsingModel(dense + dense.T, np.zeros(80)), "is at least 71"),
+        (on_graph(regular, stream), "above 62 by all orders found"),
+        (on_graph(nx.grid_2d_graph(40, 40), stream), r"elimination of width 40|is 40"),
+    ]
+    for model, words in cases:
+        with pytest.raises(ebm.errors.EnumerationLimitError, match=words):
+            ebm.exact(model)

@@ -1,5 +1,6 @@
 """Ctrl-C during chains, and memory that does not grow with their sweeps."""
 
+import importlib
 import os
 import signal
 import subprocess
@@ -202,7 +203,7 @@ def test_an_interrupt_is_heard_by_all_threads_between_portions_of_sweeps(sampler
 def test_fields_that_follow_flips_are_made_anew_every_hundred_sweeps(model, kernel, monkeypatch):
     """Else their rounding errors would add up along a burn-in, or between thinned draws."""
     home, name = kernel.rsplit(".", 1)
-    original, fields, calls = getattr(sys.modules[home], name), [], []
+    original, fields, calls = getattr(importlib.import_module(home), name), [], []
 
     def counted(*parts):
         place = 1 if name == "sweep_dense_few" else 2
