@@ -8,9 +8,9 @@ import pytest
 
 import ebm
 from ebm._conditioning import form_in_order
-from ebm.enumeration._elimination import plan_of
 from ebm.enumeration._elimination_ensemble import elimination_of
 from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_plan import plan_of
 from ebm.enumeration._limits import Limits
 from ebm.errors import EnumerationLimitError, ModelError
 from ebm.forms import FactorForm, as_terms, energy_form

@@ -129,24 +129,9 @@ def draw_thresholds(stream, words, offered, stretch, states, thresholds):
 
 
 @kernel
-def _flip(field, threshold, state, change):
-    """Heat bath of one unit in all chains; ``change`` is new − old."""
-    for c in range(state.shape[0]):
-        new = _f(1) if field[c] > threshold[c] else _f(0)
-        change[c] = new - state[c]
-        state[c] = new
-
-
-@kernel
 def _add(field, weight, change):
     for c in range(field.shape[0]):
         field[c] += weight * change[c]
-
-
-@kernel
-def _add_gain(gain, field, bias, change):
-    for c in range(gain.shape[0]):
-        gain[c] += change[c] * (field[c] + bias)
 
 
 @kernel
@@ -167,19 +152,31 @@ def update_sites(fields, biases, weights, stream, states, offered=0.0, stretch=N
     lanes = stream.shape[1]
     words = np.empty((units * chains // 2 + lanes) // lanes * lanes, np.uint64)
     thresholds = np.empty(units * chains, np.float32)
-    change = np.empty(chains, np.float32)
+    changes = np.empty((units, chains), np.float32)
     gain = np.zeros(chains, np.float32)
     draw_thresholds(stream, words, offered, stretch, states, thresholds)
     for i in range(units):
-        # logit(u) − b in place of adding b to every field.
+        field, bias, change, state = fields[i], biases[i], changes[i], states[i]
+        # What earlier units changed, four in one loop over chains.
+        k = 0
+        while k + 4 <= i:
+            w0, w1, w2, w3 = weights[i, k], weights[i, k + 1], weights[i, k + 2], weights[i, k + 3]
+            x0, x1, x2, x3 = changes[k], changes[k + 1], changes[k + 2], changes[k + 3]
+            for c in range(chains):
+                field[c] += w0 * x0[c] + w1 * x1[c] + w2 * x2[c] + w3 * x3[c]
+            k += 4
+        while k < i:
+            w0, x0 = weights[i, k], changes[k]
+            for c in range(chains):
+                field[c] += w0 * x0[c]
+            k += 1
         threshold = thresholds[i * chains : (i + 1) * chains]
         for c in range(chains):
-            threshold[c] -= biases[i]
-        _flip(fields[i], threshold, states[i], change)
-        if gains is not None:
-            _add_gain(gain, fields[i], biases[i], change)
-        for later in range(i + 1, units):
-            _add(fields[later], weights[i, later], change)
+            new = _f(1) if field[c] + bias > threshold[c] else _f(0)
+            change[c] = new - state[c]
+            state[c] = new
+            if gains is not None:
+                gain[c] += change[c] * (field[c] + bias)
     if gains is not None:
         _hand_over(gain, gains)
 

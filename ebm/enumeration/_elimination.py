@@ -10,7 +10,7 @@ and its sums are those over the scopes of all factors and messages: the gradient
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -66,16 +66,11 @@ class Eliminated:
 
     def _backwards(self) -> Iterator[tuple[int, int, Array]]:
         """Parts of segments from the last to the first, with a store of their messages."""
-        plan, store = self.plan, self.store
-        if plan.is_cut:
-            store = np.empty(plan.segments.n_entries)
-            store[: plan.segments.n_kept] = self.store
-        for first, last in reversed(plan.steps):
-            if plan.is_cut:
-                peaks = self.peaks.copy()
-                self._forwards(first, last, plan.segments.places, store, peaks)
-            for begin, end in reversed(plan.stretches(first, last)):
-                yield begin, end, store
+
+        def again(first: int, last: int, store: Array) -> None:
+            self._forwards(first, last, self.plan.segments.places, store, self.peaks.copy())
+
+        return backwards(self.plan, self.store, again)
 
     def marginals(self) -> list[Array]:
         """The distribution over each factor's scope, flat, first unit slowest."""
@@ -102,6 +97,21 @@ class Eliminated:
         drawn = np.empty_like(levels)
         drawn[:, plan.order.units] = levels
         return drawn
+
+
+def backwards(
+    plan: EliminationPlan, kept: Array, again: Callable[[int, int, Array], None]
+) -> Iterator[tuple[int, int, Array]]:
+    """Parts of segments from the last to the first, with a store of messages, made ``again``."""
+    store = kept
+    if plan.is_cut:
+        store = np.empty(plan.segments.n_entries)
+        store[: plan.segments.n_kept] = kept
+    for first, last in reversed(plan.steps):
+        if plan.is_cut:
+            again(first, last, store)
+        for begin, end in reversed(plan.stretches(first, last)):
+            yield begin, end, store
 
 
 def _range(table: Array) -> float:

@@ -1,9 +1,8 @@
-"""Units removed one by one from an energy given by tables, over two semirings.
+"""The elimination of ``enumeration/_elimination.py`` over two other semirings.
 
-Removing a unit joins all tables that it is in, minimizes or sums over its values, and leaves one
-table over the units beside it. Over pairs (least energy, number of states that have it) the last
-number is the ground energy and its degeneracy; over polynomials Σ_E g(E) x^E it is the number of
-states at each energy. Numbers beyond double precision come from residues modulo several primes.
+Over pairs (least energy, number of states that have it) the last numbers are the ground energy and
+its degeneracy; over polynomials Σ_E g(E) x^E they are the numbers of states at each energy. Numbers
+beyond double precision come from residues modulo several primes.
 """
 
 from __future__ import annotations
@@ -11,119 +10,25 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ebm._types import Array, Indices
-from ebm.enumeration._elimination_order import EliminationOrder, elimination_order
+from ebm.enumeration._elimination import backwards
+from ebm.enumeration._elimination_plan import EliminationPlan
 from ebm.ground._term_tables import TermTables
 
-#: Seconds for each entry of a joined table, and for each coefficient of a polynomial.
+#: Seconds for each entry of a clique, and for each coefficient of a polynomial.
 SECONDS_BY_ENTRY, SECONDS_BY_COEFFICIENT = 5e-9, 3e-9
-#: Entries up to which tables of terms are joined before they meet the messages.
-JOINED = 2**12
-#: Entries that are taken together at least, and at most: passes over these stay in the cache.
-SHORTEST_RUN, LONGEST_RUN = 8, 2**10
-#: Largest integer of a float that holds every smaller one, and the bits of primes whose residues
-#: are multiplied in floats and in 64-bit integers.
+#: Integers below this are exact as floats; bits of primes whose residues are multiplied in floats
+#: and in 64-bit integers.
 EXACT = 2.0**53
 BITS_OF_FLOATS, BITS_OF_INTEGERS = 26, 31
 #: Energies closer than this share of the sum of all tables are the same.
 TIE = 1e-13
-
-
-class Member(NamedTuple):
-    """A table of a step: its units as positions in the order, and what it holds."""
-
-    scope: tuple[int, ...]
-    values: Any
-
-
-@dataclass(frozen=True, eq=False)
-class Elimination:
-    """Tables, the order in which their units are removed, and the tables of terms at each step."""
-
-    energies: TermTables
-    order: EliminationOrder
-
-    @classmethod
-    def of(cls, energies: TermTables) -> Elimination:
-        """In the order of least work that is found."""
-        return cls(energies, elimination_order(np.array(energies.n_values), energies.scopes))
-
-    @cached_property
-    def sizes(self) -> list[int]:
-        """The number of values of each unit, in the order."""
-        return [self.energies.n_values[unit] for unit in self.order.units.tolist()]
-
-    @cached_property
-    def terms(self) -> list[list[Member]]:
-        """The tables of terms that each step joins first, their axes in the order."""
-        position = np.argsort(self.order.units)
-        steps: list[list[Member]] = [[] for _ in self.sizes]
-        for units, table in zip(self.energies.scopes, self.energies.tables, strict=True):
-            own = position[list(units)]
-            turned = np.transpose(table, np.argsort(own))
-            scope = tuple(sorted(own.tolist()))
-            if scope:
-                steps[scope[0]].append(Member(scope, turned))
-        return steps
-
-    @property
-    def empty(self) -> float:
-        """The sum of tables of no unit."""
-        pairs = zip(self.energies.scopes, self.energies.tables, strict=True)
-        return sum(float(table) for units, table in pairs if not units)
-
-    def clique(self, step: int) -> tuple[int, ...]:
-        """Positions of the units of a step, the removed one first."""
-        return tuple(self.order.clique(step).tolist())
-
-    def joined(self, members: list[Member]) -> Member:
-        """The sum of tables of terms over all their units."""
-        scope = tuple(sorted(set().union(*(member.scope for member in members))))
-        return Member(scope, reduce(np.add, (self.lined_up(member, scope) for member in members)))
-
-    def lined_up(self, member: Member, scope: tuple[int, ...]) -> Array:
-        """A table with axes of length 1 for units of the scope that it lacks."""
-        shape = [self.sizes[k] if k in member.scope else 1 for k in scope]
-        return np.asarray(member.values).reshape(shape)
-
-    def strides(self, scope: tuple[int, ...], clique: tuple[int, ...], length: int = 1) -> Any:
-        """What a step of each unit of the clique adds to the place in a flat table."""
-        steps, place = dict[int, int](), length
-        for k in reversed(scope):
-            steps[k] = place
-            place *= self.sizes[k]
-        return [steps.get(k, 0) for k in clique]
-
-    @property
-    def is_followed(self) -> bool:
-        """Whether the cliques of all steps are known."""
-        return math.isfinite(self.order.width)
-
-    @property
-    def seconds(self) -> float:
-        """About how long one pass over energies and numbers takes."""
-        return SECONDS_BY_ENTRY * self.order.work
-
-    @property
-    def n_bytes(self) -> float:
-        """Of two large tables of energies and numbers, and of the choices of all steps."""
-        if not self.is_followed:
-            return math.inf
-        bits = [
-            sum(math.log2(self.sizes[k]) for k in self.clique(step)[1:])
-            for step in range(len(self.sizes))
-        ]
-        stored = sum(
-            2.0**size / (8 if q == 2 else 1) for size, q in zip(bits, self.sizes, strict=True)
-        )
-        return 32.0 * 2.0 ** max(bits) + stored
 
 
 class Least(NamedTuple):
@@ -134,174 +39,104 @@ class Least(NamedTuple):
     levels: Indices
 
 
-def least(elimination: Elimination) -> Least:
+def seconds_of_least(plan: EliminationPlan) -> float:
+    """About how long one pass over energies and numbers takes, and the way back."""
+    return SECONDS_BY_ENTRY * plan.order.work
+
+
+def bytes_of_least(plan: EliminationPlan) -> float:
+    """Of energies beside numbers, then of energies that are kept beside those of one segment."""
+    if not math.isfinite(plan.order.left):
+        return math.inf
+    kept = plan.segments.n_kept if plan.is_cut else 0
+    return 16.0 * max(plan.passing[1], plan.segments.n_entries + kept)
+
+
+def least(tables: TermTables) -> Least:
     """The ground state: energies once, numbers again modulo primes where floats round them."""
-    energies = elimination.energies
-    tolerance = 0.0 if energies.unit is not None else TIE * energies.size
-    choices: list[Member] = []
-    total, counts = _least_pass(elimination, tolerance, 0, choices)
-    levels = _traced(elimination, choices)
+    plan = tables.plan
+    energies, counts = _least_pass(tables, 0)
+    total, levels = float(energies[plan.passing[0][_roots(plan)]].sum()), _descended(plan, energies)
     # What a count is made of is no larger than it: below 2⁵³ nothing of it was rounded.
-    if max(counts) < EXACT:
+    if counts.max() < EXACT:
         return Least(total, math.prod(map(int, counts)), levels)
     # A count may be larger than its float by rounding only.
-    bits = math.log2(max(counts)) if max(counts) < 1e299 else sum(map(math.log2, elimination.sizes))
+    states = float(np.log2(plan.n_values).sum())
+    bits = float(np.log2(counts.max())) if counts.max() < 1e299 else states
     n_primes = int(bits + 2) // (BITS_OF_FLOATS - 1) + 1
     primes = list(islice(primes_below(2**BITS_OF_FLOATS), n_primes))
-    residues = [_least_pass(elimination, tolerance, p, None)[1] for p in primes]
+    residues = [_least_pass(tables, prime)[1].tolist() for prime in primes]
     numbers = [combined(parts, primes) for parts in zip(*residues, strict=True)]
     return Least(total, math.prod(numbers), levels)
 
 
-def _least_pass(
-    elimination: Elimination,
-    tolerance: float,
-    prime: int,
-    choices: list[Member] | None,
-) -> tuple[float, list[float]]:
-    """Least sum, and the number of states of each component."""
-    waiting: list[list[Member]] = [[] for _ in elimination.sizes]
-    total, counts = elimination.empty, list[float]()
-    idle: dict[int, tuple[Array, Array]] = {}
-    for step, q in enumerate(elimination.sizes):
-        scope, energies, numbers, chosen = _least_step(
-            elimination, step, waiting[step], (tolerance, float(prime)), choices is not None, idle
-        )
-        # Fresh tables would cost more in page faults than the arithmetic.
-        idle = {len(message.values[0]): message.values for message in waiting[step]}
-        waiting[step] = []
-        if choices is not None:
-            choices.append(Member(scope, np.packbits(chosen) if q == 2 else chosen))
-        if scope:
-            waiting[min(scope)].append(Member(scope, (energies, numbers)))
-        else:
-            total += float(energies[0])
-            counts.append(float(numbers[0]))
-    return total, counts
+def _least_pass(tables: TermTables, prime: int) -> tuple[Array, Array]:
+    """Least energies of all messages, and the number of states of each component of the graph."""
+    from ebm._kernels import semirings
+
+    plan, (places, n_entries) = tables.plan, tables.plan.passing
+    energies, numbers = np.empty(n_entries), np.empty(n_entries)
+    energies[: plan.factor_ends[-1]] = tables.flat
+    tolerance = 0.0 if tables.unit is not None else TIE * tables.size
+    settings = places, energies, numbers, (tolerance, float(prime))
+    for first, last in plan.stretches(0, len(places)):
+        semirings.least(first, last, *plan.layout, *settings)
+    return energies, numbers[places[_roots(plan)]]
 
 
-def _least_step(
-    elimination: Elimination,
-    step: int,
-    messages: list[Member],
-    settings: tuple[float, float],
-    keeps: bool,
-    idle: dict[int, tuple[Array, Array]],
-) -> tuple[tuple[int, ...], Array, Array, NDArray[np.uint8]]:
-    """The units of the table that a step leaves, its energies, numbers and choices."""
-    from ebm._kernels.semirings import least_runs, least_step
-
-    joined = list(_joined(elimination, elimination.terms[step]))
-    terms, *more = joined or [Member((), np.zeros(1))]
-    counted = [*messages, *(Member(m.scope, _counted(m.values)) for m in more)]
-    counted = counted or [Member((), _counted(np.zeros(1)))]
-    large, *others = sorted(counted, key=lambda message: -message.values[0].size)
-    scope = _in_place(large.scope, elimination.clique(step))
-    axes = (step, *scope)
-    sizes = np.array([elimination.sizes[k] for k in scope], dtype=np.int64)
-    size = int(np.prod(sizes))
-    energies, numbers = idle[size] if size in idle else (np.empty(size), np.empty(size))
-    chosen = np.empty(size if keeps else 0, dtype=np.uint8)
-    rows = [elimination.strides(member.scope, axes) for member in (large, terms, *others)]
-    strides, flat = np.array(rows, dtype=np.int64), np.ravel(terms.values)
-    answer, q = (energies, numbers, chosen), elimination.sizes[step]
-    run, n_outer = 1, len(scope)
-    while n_outer and strides[0, n_outer] == run and strides[1, n_outer] == 0:
-        longer = run * int(sizes[n_outer - 1])
-        if longer > LONGEST_RUN:
-            break
-        run, n_outer = longer, n_outer - 1
-    if run >= SHORTEST_RUN and not others:
-        least_runs(
-            large.values,
-            flat,
-            strides[:, : n_outer + 1].copy(),
-            sizes[:n_outer],
-            run,
-            q,
-            settings,
-            *answer,
-        )
-        return scope, *answer
-    values = [message.values for message in others] or [_counted(np.zeros(0))]
-    small = tuple(np.concatenate([own[part] for own in values]) for part in (0, 1))
-    ends = np.cumsum([0, *(len(own[0]) for own in values)])[: len(others)]
-    starts = np.array([0, 0, *ends], dtype=np.int64)
-    least_step(large.values, flat, small, starts, strides, sizes, q, settings, *answer)
-    return scope, *answer
+def _roots(plan: EliminationPlan) -> Indices:
+    """Steps that leave a number: with each a component of the graph is done."""
+    return np.flatnonzero(np.diff(plan.order.bounds) == 1)
 
 
-def _in_place(scope: tuple[int, ...], clique: tuple[int, ...]) -> tuple[int, ...]:
-    """Axes of the table that is left: new units stand where the removed one stood.
+def _descended(plan: EliminationPlan, energies: Array) -> Indices:
+    """Levels of a ground state, each of least energy given those that were removed later."""
+    from ebm._kernels import semirings
 
-    Then most of a table is read and written in one order.
-    """
-    removed, *others = clique
-    new = [k for k in others if k not in scope]
-    if removed not in scope:
-        return tuple(others)
-    at = scope.index(removed)
-    return (*scope[:at], *new, *scope[at + 1 :])
+    levels = np.zeros(len(plan.order.units), dtype=np.int64)
 
+    def again(first: int, last: int, store: Array) -> None:
+        settings = plan.segments.places, store, np.empty(0), (0.0, 0.0)
+        for begin, end in plan.stretches(first, last):
+            semirings.least(begin, end, *plan.layout, *settings)
 
-def _joined(elimination: Elimination, terms: list[Member]) -> Iterator[Member]:
-    """Tables of terms, the small ones joined."""
-    together: list[Member] = []
-    for member in sorted(terms, key=lambda member: np.size(member.values)):
-        scope = set().union(member.scope, *(other.scope for other in together))
-        if together and math.prod(elimination.sizes[k] for k in scope) > JOINED:
-            yield elimination.joined(together)
-            together = []
-        together.append(member)
-    if together:
-        yield elimination.joined(together)
-
-
-def _counted(energies: Array) -> tuple[Array, Array]:
-    """Flat energies, each of one state."""
-    flat = np.ravel(energies)
-    return flat, np.ones(len(flat))
-
-
-def _traced(elimination: Elimination, choices: list[Member]) -> Indices:
-    """The levels of a ground state from the choices, from the last unit to the first."""
-    values = np.zeros(len(elimination.sizes), dtype=np.intp)
-    for step in reversed(range(len(choices))):
-        others, chosen = choices[step]
-        strides = elimination.strides(others, others)
-        place = int(values[list(others)] @ np.array(strides, dtype=np.intp)) if others else 0
-        if elimination.sizes[step] == 2:
-            values[step] = (int(chosen[place >> 3]) >> (7 - (place & 7))) & 1
-        else:
-            values[step] = chosen[place]
-    levels = np.empty_like(values)
-    levels[elimination.order.units] = values
-    return levels
+    kept = energies[: plan.segments.n_kept] if plan.is_cut else energies
+    for first, last, store in backwards(plan, kept, again):
+        steps = (first, last, *plan.layout, plan.segments.places, store)
+        semirings.descend(*steps, plan.order.members, levels)
+    by_unit = np.empty_like(levels)
+    by_unit[plan.order.units] = levels
+    return by_unit
 
 
 @dataclass(frozen=True, eq=False)
 class Polynomials:
     """The elimination with polynomials in x^E as entries, for energies that are integers."""
 
-    elimination: Elimination
+    tables: TermTables
 
     @cached_property
     def degrees(self) -> list[int]:
         """The degree of the polynomials that each step leaves."""
-        degrees = [0] * len(self.elimination.sizes)
-        for step, terms in enumerate(self.elimination.terms):
-            degrees[step] += sum(int(member.values.max()) for member in terms)
-            clique = self.elimination.clique(step)
-            if len(clique) > 1:
-                degrees[clique[1]] += degrees[step]
+        plan, degrees = self.tables.plan, list[int]()
+        ends = plan.factor_ends[:-1]
+        largest = dict(zip(ends.tolist(), np.maximum.reduceat(self._shifts, ends), strict=True))
+        _, _, inputs, bounds, *_ = plan.layout
+        for own in np.split(inputs, bounds[1:-1]):
+            degrees.append(sum(int(largest[i]) if i >= 0 else degrees[-1 - i] for i in own))
         return degrees
+
+    @cached_property
+    def _shifts(self) -> Indices:
+        return np.rint(self.tables.flat).astype(np.int64)
 
     def _cells(self) -> Iterator[tuple[float, float]]:
         """Entries of the joined and of the left table of each step, times the coefficients."""
-        sizes = self.elimination.sizes
+        order, n_values = self.tables.plan.order, self.tables.plan.n_values
         for step, degree in enumerate(self.degrees):
-            entries = math.prod(float(sizes[k]) for k in self.elimination.clique(step))
-            yield entries * (degree + 1), entries * (degree + 1) / sizes[step]
+            sizes = n_values[order.units[order.clique(step)]].tolist()
+            entries = math.prod(map(float, sizes))
+            yield entries * (degree + 1), entries * (degree + 1) / sizes[0]
 
     @property
     def seconds(self) -> float:
@@ -317,17 +152,15 @@ class Polynomials:
     @cached_property
     def primes(self) -> list[int]:
         """Primes whose product is above the number of all states."""
-        bits = sum(map(math.log2, self.elimination.sizes))
-        count = int(bits) // (BITS_OF_INTEGERS - 1) + 1
+        count = int(np.log2(self.tables.plan.n_values).sum()) // (BITS_OF_INTEGERS - 1) + 1
         return list(islice(primes_below(2**BITS_OF_INTEGERS), count))
 
     def numbers(self) -> dict[int, int]:
         """Number of states by sum of tables, zeros left out."""
         residues = [self._modulo(prime) for prime in self.primes]
-        start = int(self.elimination.empty)
         by_power = [combined(parts, self.primes) for parts in zip(*residues, strict=True)]
-        numbers = {start + power: number for power, number in enumerate(by_power) if number}
-        if sum(numbers.values()) != math.prod(self.elimination.sizes):
+        numbers = {power: number for power, number in enumerate(by_power) if number}
+        if sum(numbers.values()) != math.prod(self.tables.plan.n_values.tolist()):
             raise ArithmeticError("the numbers of states at all energies do not add up")
         return numbers
 
@@ -335,36 +168,29 @@ class Polynomials:
         """The coefficients modulo a prime."""
         from ebm._kernels.semirings import polynomial_step
 
-        elimination = self.elimination
-        waiting: list[list[Member]] = [[] for _ in elimination.sizes]
-        product = [1]
-        for step, q in enumerate(elimination.sizes):
-            clique, messages = elimination.clique(step), waiting[step]
-            waiting[step] = []
-            terms = elimination.terms[step] or [Member((), np.zeros(()))]
-            shifts = elimination.joined(terms)
-            lengths = [1, *(message.values.shape[1] for message in messages)]
-            flat = [message.values.ravel() for message in messages]
-            strides = [
-                elimination.strides(member.scope, clique, length)
-                for member, length in zip([shifts, *messages], lengths, strict=True)
-            ]
-            starts = np.cumsum([0, 0, *map(len, flat)])[: 1 + len(messages)]
-            sizes = np.array([elimination.sizes[k] for k in clique[1:]], dtype=np.int64)
-            out = np.empty((int(np.prod(sizes)), self.degrees[step] + 1), dtype=np.int64)
+        plan = self.tables.plan
+        shapes, bounds, inputs, input_bounds, strides, stride_bounds = plan.layout
+        messages, product = dict[int, Any](), [1]
+        for step, degree in enumerate(self.degrees):
+            shape = shapes[bounds[step] : bounds[step + 1]]
+            own = inputs[input_bounds[step] : input_bounds[step + 1]]
+            lies = strides[stride_bounds[step] : stride_bounds[step + 1]].reshape(len(own), -1)
+            read = [messages.pop(-1 - i) if i < 0 else np.empty((0, 0), int) for i in own.tolist()]
+            lengths = np.array([table.shape[1] for table in read])
+            ends = np.cumsum([0, *(table.size for table in read)])[:-1]
+            out = np.empty((int(np.prod(shape[1:])), degree + 1), dtype=np.int64)
             polynomial_step(
-                np.rint(shifts.values).astype(np.int64).ravel(),
-                np.concatenate([np.zeros(0, dtype=np.int64), *flat]),
-                np.array(lengths, dtype=np.int64),
-                starts,
-                np.array(strides, dtype=np.int64),
-                sizes,
-                q,
+                shape,
+                lies * np.maximum(1, lengths)[:, None],
+                np.where(own >= 0, own, ends),
+                lengths,
+                self._shifts,
+                np.concatenate([table.ravel() for table in read]),
                 prime,
                 out,
             )
-            if len(clique) > 1:
-                waiting[clique[1]].append(Member(clique[1:], out))
+            if len(shape) > 1:
+                messages[step] = out
             else:
                 product = _convolved(product, out[0].tolist(), prime)
         return product

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ebm._types import Array
-from ebm.enumeration._elimination_factors import factors_of
+from ebm.enumeration._elimination_factors import GraphFactors, factors_of
+from ebm.enumeration._elimination_plan import EliminationPlan, plan_of
 from ebm.spaces import FiniteSpace
 
 #: Differences of energies that are multiples of one number to this share of it, and the least
@@ -29,6 +31,16 @@ class TermTables:
     tables: list[Array]
     constant: float
     unit: float | None = None
+
+    @cached_property
+    def plan(self) -> EliminationPlan:
+        """In which order units are removed, and where tables lie."""
+        return plan_of(GraphFactors(np.array(self.n_values), self.scopes, self.tables, 0.0))
+
+    @property
+    def flat(self) -> Array:
+        """The entries of all tables, as the plan places them."""
+        return np.concatenate([table.ravel() for table in self.tables])
 
     def energy(self, total: float) -> float:
         """The energy of a sum of tables; an integer times the unit, where there is one."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from ebm.enumeration._limits import Limits
 from ebm.errors import EnumerationLimitError, ModelError
-from ebm.ground._removal import Elimination, Polynomials
+from ebm.ground._removal import Polynomials
 from ebm.ground._term_tables import energy_tables
 from ebm.ground.ground_state import require_narrow
 from ebm.model import EnergyModel, checked_space
@@ -65,15 +67,14 @@ def density_of_states(
             "±1 and whole fields, got differences of terms that have none in common: round the "
             "parameters, or take a histogram of ebm.thermodynamics"
         )
-    elimination = Elimination.of(tables)
-    if not elimination.is_followed:
+    if not math.isfinite(tables.plan.order.width):
         raise EnumerationLimitError(
             f"elimination of {space.n} units has tables of more than 2^62 entries: take the "
             "histogram of energies of tempered chains, ebm.ParallelTempering"
         )
-    polynomials = Polynomials(elimination)
+    polynomials = Polynomials(tables)
     require_narrow(
-        elimination,
+        tables.plan,
         limits,
         polynomials.seconds,
         polynomials.n_bytes,

@@ -11,6 +11,7 @@ import numpy as np
 from ebm._arrays import as_integer
 from ebm._randomness import RandomSource
 from ebm._types import Array
+from ebm.enumeration._elimination_plan import EliminationPlan
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.enumeration._planar import why_not_planar
 from ebm.enumeration._planar_graph import drawn
@@ -18,7 +19,7 @@ from ebm.enumeration._planar_ground import planar_ground, planar_ground_state
 from ebm.errors import EbmError, EnumerationLimitError, ModelError, PrecisionError
 from ebm.forms import ROUNDING
 from ebm.ground._ladders import searched
-from ebm.ground._removal import TIE, Elimination, least
+from ebm.ground._removal import TIE, bytes_of_least, least, seconds_of_least
 from ebm.ground._term_tables import energy_tables
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.spaces import FiniteSpace
@@ -210,9 +211,9 @@ def _by_elimination(model: EnergyModel, space: FiniteSpace, limits: Limits) -> G
     tables = energy_tables(model, space)
     if tables is None:
         return None
-    elimination = Elimination.of(tables)
-    require_narrow(elimination, limits, elimination.seconds, elimination.n_bytes, "method='search'")
-    answer = least(elimination)
+    plan = tables.plan
+    require_narrow(plan, limits, seconds_of_least(plan), bytes_of_least(plan), "method='search'")
+    answer = least(tables)
     states = space.states(answer.levels[None])
     energy = float(checked_energy(model, states)[0])
     # The least sum and its state come from different passes: together they are a certificate.
@@ -223,7 +224,7 @@ def _by_elimination(model: EnergyModel, space: FiniteSpace, limits: Limits) -> G
             f"{total:.12g}: both must be the same energy"
         )
     tolerance = 0.0 if tables.unit is not None else TIE * tables.size
-    route = f"elimination of width {elimination.order.width:.3g} along {elimination.order.how}"
+    route = f"elimination of width {plan.order.width:.3g} along {plan.order.how}"
     return GroundState(energy, states, answer.number, True, route, space, tolerance)
 
 
@@ -299,17 +300,16 @@ def _by_states(model: EnergyModel, space: FiniteSpace, limits: Limits) -> Ground
 
 
 def require_narrow(
-    elimination: Elimination, limits: Limits, seconds: float, n_bytes: float, instead: str
+    plan: EliminationPlan, limits: Limits, seconds: float, n_bytes: float, instead: str
 ) -> None:
     """Refuse an elimination whose tables are too large, before any is made."""
-    if not elimination.is_followed:
+    if not np.isfinite(plan.order.width):
         raise EnumerationLimitError(
-            f"elimination of {len(elimination.sizes)} units has tables of more than 2^62 entries: "
+            f"elimination of {len(plan.n_values)} units has tables of more than 2^62 entries: "
             f"take {instead}"
         )
     limits.require(
-        f"elimination of {len(elimination.sizes)} units in tables of "
-        f"2^{elimination.order.width:.3g} entries",
+        f"elimination of {len(plan.n_values)} units in tables of 2^{plan.order.width:.3g} entries",
         seconds,
         n_bytes,
         f"take {instead}",

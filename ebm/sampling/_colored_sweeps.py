@@ -55,7 +55,7 @@ def classes_pay(matrix: Any, n_chains: int) -> bool:
     rows = classes.rows
     cost = int(((rows[:, 1] - rows[:, 0]) * ENTRY_COSTS[rows[:, 2]]).sum())
     is_long = n >= FEWEST_UNITS * (len(classes.ends) - 1)
-    return is_long and n_chains * cost <= UPDATE_COST * n
+    return bool(is_long and n_chains * cost <= UPDATE_COST * n)
 
 
 def classes_of(matrix: Any, n_swept: int | None = None) -> ColorClasses:
@@ -94,8 +94,8 @@ def color_classes(starts: bytes, columns: bytes, kind: str, n_swept: int) -> Col
     table = np.column_stack([lasts[:-1], lasts[1:], [row.kind for row in rows]]).astype(np.int64)
     entries = np.hstack([np.empty((3, 0), dtype=np.int64), *(np.array(row[1:]) for row in rows)])
     # Half as wide as numbers of units are elsewhere: they are read for every update.
-    narrow = entries[:2].astype(np.int32)
-    return ColorClasses(order, ends, np.array(row_ends), table, *narrow, entries[2])
+    own, near = entries[:2].astype(np.int32)
+    return ColorClasses(order, ends, np.array(row_ends), table, own, near, entries[2])
 
 
 class _Row(NamedTuple):

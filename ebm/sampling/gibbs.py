@@ -30,9 +30,12 @@ from ebm.spaces import Binary, FiniteSpace, HomogeneousSpace, Levels, Spins
 __all__ = ["Gibbs", "Metropolis", "Sampler", "Sweeper", "uniforms"]
 
 #: Units whose fields one matrix product gives.
-SITES = 32
+SITES = 64
 #: Up to so many chains, fields that change only with a flip are faster than matrix products.
-FEW_CHAINS = 16
+FEW_CHAINS = 12
+#: With more they are where fewer flips are measured than this share of updates, for many units;
+#: a flip takes as long as changing the fields of so many units.
+FEW_FLIPS, FLIP_COST = 0.14, 200
 #: How often Metropolis offers a unit another value. Offers of equal energy are always taken, so if
 #: none were left out, units in a fixed order could visit a part of the states only, or return to
 #: each after an even number of sweeps.
@@ -235,7 +238,8 @@ class PairSweeper(TwoValued, FormSweeper):
         fields = np.empty((SITES, chains), dtype=np.float32)
         # What units that stay add to the fields, once for all sweeps.
         swept, resting = work[:n], self._weights[:n, n:] @ work[n:] if n < len(work) else None
-        for _ in range(n_sweeps):
+        for sweep in range(n_sweeps):
+            before = swept.copy() if sweep == 0 and n_sweeps > 1 else None
             for start in range(0, n, SITES):
                 sites = slice(start, min(start + SITES, n))
                 part = fields[: sites.stop - start]
@@ -245,7 +249,26 @@ class PairSweeper(TwoValued, FormSweeper):
                 among = self._weights[sites, sites]
                 parts = part, self._biases[sites], among
                 update_sites(*parts, stream, work[sites], *rule, self.gains)
+            # Chains that go on from here take the same way, as it follows from their states.
+            if before is not None and flips_are_rare(before, swept):
+                turned = np.ascontiguousarray(work.T)
+                self._advance_by_flips(turned, stream, n_sweeps - 1)
+                work[:] = turned.T
+                break
         return None
+
+    def _advance_by_flips(self, work: Work, stream: Words, n_sweeps: int) -> None:
+        """Sweeps of chains (chains, n) with fields that change only when a unit flips."""
+        from ebm._kernels.heat_bath import sweep_dense_few
+
+        n = self.n_swept or work.shape[1]
+        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
+        rule = self._rule(len(work))
+        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
+        fields = work @ self._weights[:, :n] + self._biases[:n]
+        for sweeps in portions(n_sweeps, work.size * n):
+            sweep_dense_few(swept, fields, among, stream, sweeps, *rule, self.gains)
+        work[:, :n] = swept
 
     def log_weights(self, work: Work) -> Array:
         """½ xWx + b·x."""
@@ -276,16 +299,13 @@ class FewChainsSweeper(PairSweeper):
 
     def advance(self, work: Work, stream: Words, n_sweeps: int) -> None:
         """Sequential sweeps over the units."""
-        from ebm._kernels.heat_bath import sweep_dense_few
+        self._advance_by_flips(work, stream, n_sweeps)
 
-        n = self.n_swept or work.shape[1]
-        among, swept = (np.ascontiguousarray(part) for part in (self._weights[:n, :n], work[:, :n]))
-        rule = self._rule(len(work))
-        # Made anew at each call: rounding errors do not add up, and nothing need be kept.
-        fields = work @ self._weights[:, :n] + self._biases[:n]
-        for sweeps in portions(n_sweeps, work.size * n):
-            sweep_dense_few(swept, fields, among, stream, sweeps, *rule, self.gains)
-        work[:, :n] = swept
+
+def flips_are_rare(before: Work, after: Work) -> bool:
+    """Whether so few units flipped in a sweep that following flips is faster than products."""
+    n = len(before)
+    return float(np.mean(before != after)) * (n + FLIP_COST) < FEW_FLIPS * n
 
 
 class SparseSweeper(TwoValued, FormSweeper):

@@ -1,18 +1,22 @@
 """Gibbs sweeps beside those of other packages; nothing is asserted.
 
-    python -m venv peers && peers/bin/pip install -e . dwave-samplers torch && \
+    python -m venv peers && peers/bin/pip install -e . dwave-samplers torch thrml && \
         OMP_NUM_THREADS=1 peers/bin/python tests/benchmarks/peers.py
 
 One thread each, in one process, runs interleaved, the least processor time of each. A peer is the
-Gibbs annealer of dwave-samplers at one temperature, or a sweep in numpy or torch: a checkerboard of
-float32 on a lattice, and one unit after the other in all chains on dense couplings. Printed are
-nanoseconds an update, and how many times as long the peers take.
+Gibbs annealer of dwave-samplers at one temperature, a sweep in numpy or torch, or block Gibbs of
+thrml on JAX: a checkerboard of float32 on a lattice, and one unit after the other in all chains on
+dense couplings, where thrml is left out, as it compiles a program of as many blocks as units.
+Printed are nanoseconds an update, and how many times as long the peers take. Runs are of at least
+a hundred sweeps, so that no time is mostly that of random states to start from.
 """
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,21 +24,28 @@ from ratios import features
 
 import ebm
 
-#: Updates of one timed run, and how many runs.
-UPDATES, REPEATS = 6_000_000, 5
+#: JAX would take all cores.
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+#: Updates and least sweeps of one timed run, and how many runs.
+UPDATES, SWEEPS, REPEATS = 6_000_000, 100, 5
+#: Seconds of a run beyond which it has fewer sweeps, as those of slow peers.
+LONGEST = 2.0
 
 
 def nanoseconds(runs: dict[str, tuple[Callable[[int], object], int]]) -> dict[str, float]:
     """Least processor time an update of functions of a number of sweeps, of so many updates."""
-    sweeps = {name: max(3, UPDATES // updates) for name, (_, updates) in runs.items()}
-    best = dict.fromkeys(runs, np.inf)
-    for name, (run, _) in runs.items():
-        run(1)
+    best, sweeps = dict.fromkeys(runs, np.inf), {}
+    for name, (run, updates) in runs.items():
+        # The first call compiles.
+        run(3)
         start = time.process_time()
-        run(sweeps[name])
-        # Slow peers take fewer sweeps.
-        if time.process_time() - start > 1:
-            sweeps[name] = max(3, sweeps[name] // 20)
+        run(3)
+        longest = 3 * LONGEST / (time.process_time() - start)
+        sweeps[name] = max(3, min(max(SWEEPS, UPDATES // updates), int(longest)))
+        if name not in ("ebm", "dwave-samplers"):
+            run(sweeps[name])
+        else:
+            sweeps[name] = max(SWEEPS, sweeps[name])
     for _ in range(REPEATS):
         for name, (run, updates) in runs.items():
             start = time.process_time()
@@ -137,6 +148,38 @@ def in_torch(
     return run
 
 
+def in_thrml(
+    model: ebm.IsingModel, n_chains: int, halves: list[np.ndarray]
+) -> Callable[[int], object] | None:
+    """Block Gibbs of thrml, chains side by side, one compiled program for each number of sweeps."""
+    try:
+        import jax
+        from thrml import Block, SamplingSchedule, SpinNode, sample_states
+        from thrml.models import IsingEBM, IsingSamplingProgram, hinton_init
+    except ImportError:
+        return None
+    nodes = [SpinNode() for _ in range(model.n)]
+    i, j = model.pairs
+    edges = [(nodes[int(a)], nodes[int(b)]) for a, b in zip(i, j, strict=True)]
+    fields, couplings = np.split(model.parameters.astype(np.float32), [model.n])
+    energies = IsingEBM(nodes, edges, jax.numpy.array(fields), jax.numpy.array(couplings), 1.0)
+    blocks = [Block([nodes[unit] for unit in half]) for half in halves]
+    program = IsingSamplingProgram(energies, blocks, clamped_blocks=[])
+    start = hinton_init(jax.random.key(0), energies, blocks, (n_chains,))
+    keys = jax.random.split(jax.random.key(1), n_chains)
+
+    @partial(jax.jit, static_argnums=0)
+    def chains(n_sweeps: int, states: Any) -> Any:
+        schedule = SamplingSchedule(n_sweeps, 1, 1)
+
+        def chain(key: Any, state: Any) -> Any:
+            return sample_states(key, program, schedule, state, [], [Block(nodes)])
+
+        return jax.vmap(chain)(keys, states)
+
+    return lambda n_sweeps: jax.block_until_ready(chains(n_sweeps, start))
+
+
 def own(model: Any, n_chains: int) -> Callable[[int], object]:
     """The chains of this package, one draw after all sweeps."""
 
@@ -163,6 +206,9 @@ def compared(
     of_torch = in_torch(model.couplings, n_chains, groups)
     if of_torch is not None:
         runs["torch"] = (of_torch, updates)
+    of_thrml = in_thrml(model, n_chains, groups) if len(groups) == 2 else None
+    if of_thrml is not None:
+        runs["thrml"] = (of_thrml, updates)
     times = nanoseconds(runs)
     others = ", ".join(
         f"{peer} {spent:.1f} ns ({spent / times['ebm']:.1f}×)"

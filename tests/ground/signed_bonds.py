@@ -3,8 +3,8 @@
     python -m tests.ground.signed_bonds 24
 
 printed E₀ = −802 and the degeneracy 934093298073600 of side 24, seed 1, and a state with this
-energy: 12 s of CPU time on a machine that others were using. Side 16 has −346 and 1105920, side
-20 −544 and 1597378170528 (.7 s), side 22 −660 and 18112935737088 (2.7 s).
+energy: 17 s of CPU time on a machine that others were using. Side 16 has −346 and 1105920, side
+20 −544 and 1597378170528 (.8 s), side 22 −660 and 18112935737088 (3.9 s).
 """
 
 from __future__ import annotations
