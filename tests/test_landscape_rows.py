@@ -172,7 +172,7 @@ def test_rates_of_ten_spins_are_those_of_brute_force():
 
 
 def test_dwell_times_of_unequal_visits_have_the_error_of_their_scatter():
-    """A valley that is left at once or after long: the error of exponential lengths is too small."""
+    """A valley left at once or after long: the error of exponential lengths is too small."""
     rng = np.random.default_rng(0)
     z, z_exponential = [], []
     for _ in range(300):

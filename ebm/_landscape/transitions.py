@@ -74,7 +74,7 @@ class Transitions:
         """
         leaving = self.counts.sum(axis=1)
         mean = self.time / np.where(leaving > 0, leaving, np.nan)
-        scatter = [np.std(lengths) if len(lengths) else 0.0 for lengths in self.visits]
+        scatter = np.array([np.std(x) if len(x) else 0.0 for x in self.visits])
         largest = np.fmax(mean, scatter) / np.sqrt(np.maximum(leaving, 1))
         errors = np.where(leaving < FEWEST, np.nan, largest)
         return Estimate(mean, errors, note=self._note(leaving))
