@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._checkpoints import fingerprint
 from ebm._iterate import Run
 from ebm._types import Array, Flags, Indices
 from ebm.errors import NoMaximumWarning, warn
@@ -92,6 +93,10 @@ class SmoothRegressions(SmoothLevelLoss):
         blocks = self.curved(theta).matrices
         pairs = zip(blocks, self.parts, strict=True)
         return [b[: len(own), : len(own)] + np.diag(self.squares[own]) for b, own in pairs]
+
+    def settings(self) -> dict[str, str]:
+        """With the squares, which are no part of the regressions."""
+        return {**super().settings(), "l2": fingerprint(self.l2)}
 
     def moves(self, step: Array) -> Array:
         """The largest change of any log weight of each unit by a step, (n,)."""
