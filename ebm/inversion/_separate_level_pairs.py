@@ -167,7 +167,7 @@ class SeparateLevelPairs(SparseLevelPseudolikelihood):
         """ψ − H⁻¹ g, and standard errors from the sandwich there."""
         step = Sandwich(self.smooth, theta).newton_step(self.smooth.point(theta).slopes)
         after = theta + step
-        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+        return after, lambda: self.sandwich(after).errors(self.rows)
 
     def loss_on(self, data: Any, theta: Array) -> float:
         """The loss of other rows at ψ without penalty, in nats per sample."""
