@@ -4,12 +4,13 @@
 single spins, seen in 100 chains of 3000 updates, are compared with the chain of (state, valley
 whose core was visited last), solved exactly. It prints deviations in standard errors, which of a
 right error have the mean square 1, and rates of a rule that counts recrossings of ridges, too.
-Minima, basins and passes of 200 such models are compared in ``tests/test_valleys.py``. Of four
-models it printed (those with one minimum counted along):
+Minima, basins and passes of 200 such models are compared in ``tests/test_valleys.py``. It printed:
 
-    59 rates: mean -0.069, mean square 0.803, largest 2.85 standard errors
-    21 dwell times: mean -0.017, mean square 0.332, largest 1.51 standard errors
-    recrossings counted, too: median rate 2.6 times the exact one
+    200 of 200 models have more than one minimum
+    3471 rates: mean 0.022, mean square 0.966, largest 4.16 standard errors
+    1200 dwell times: mean -0.050, mean square 0.898, largest 6.31 standard errors
+    recrossings counted, too: median rate 2.8 times the exact one
+    94 s of CPU
 """
 
 from __future__ import annotations

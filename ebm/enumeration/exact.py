@@ -257,7 +257,7 @@ def _seconds_by_states(model: Any, space: FiniteSpace, n_jobs: int) -> float:
 def _why_not_narrow(model: Any, space: FiniteSpace) -> str:
     """The sentence why pairs are not eliminated, with the width of their graph."""
     least = _least_width(model, space)
-    if least > WIDEST:
+    if least > WIDEST_GRAPH:
         width = f"at least {least:.0f}"
     else:
         factors: Any = factors_of(model, space)
