@@ -8,6 +8,7 @@ import pytest
 import ebm
 from ebm._landscape import _quenches
 from ebm._landscape._descent import Neighbors
+from ebm._landscape.transitions import Transitions
 from ebm.cli import main
 from ebm.errors import EbmError, EnumerationLimitError, ShapeError
 from tests.landscape_rates import deviations
@@ -168,3 +169,20 @@ def test_rates_of_ten_spins_are_those_of_brute_force():
         assert np.abs(z).max() < 4.5
         assert np.abs(dwell).max() < 4.5
         assert np.median(with_recrossings) > 1.3
+
+
+def test_dwell_times_of_unequal_visits_have_the_error_of_their_scatter():
+    """A valley left at once or after long: the error of exponential lengths is too small."""
+    rng = np.random.default_rng(0)
+    z, z_exponential = [], []
+    for _ in range(300):
+        lengths = np.where(rng.random(400) < 0.9, 1.0, 91.0)
+        counts = np.array([[0, 400], [400, 0]])
+        time = np.array([lengths.sum(), 400.0])
+        seen = Transitions(time, counts, (lengths, np.ones(400)))
+        z.append((seen.dwell.value[0] - 10) / seen.dwell.standard_error[0])
+        z_exponential.append((seen.dwell.value[0] - 10) / (seen.dwell.value[0] / 20))
+        # Visits of one length have at most the error of exponential ones.
+        assert seen.dwell.standard_error[1] == 1 / 20
+    assert np.mean(np.square(z)) == pytest.approx(1, abs=0.25)
+    assert np.mean(np.square(z_exponential)) > 4

@@ -68,12 +68,15 @@ class Transitions:
     def dwell(self) -> Estimate:
         """Mean length of a visit to each valley, time / transitions out of it, (k,).
 
-        Visits that had no end are counted with the time that was seen. The error is
-        dwell / √count, NaN below ten transitions.
+        Visits that had no end are counted with the time that was seen. The error is that of
+        exponential lengths, dwell / √count, or the scatter of the visits / √count where this is
+        larger, as where a valley is left at once or after long; NaN below ten transitions.
         """
         leaving = self.counts.sum(axis=1)
         mean = self.time / np.where(leaving > 0, leaving, np.nan)
-        errors = np.where(leaving < FEWEST, np.nan, mean / np.sqrt(np.maximum(leaving, 1)))
+        scatter = np.array([np.std(x) if len(x) else 0.0 for x in self.visits])
+        largest = np.fmax(mean, scatter) / np.sqrt(np.maximum(leaving, 1))
+        errors = np.where(leaving < FEWEST, np.nan, largest)
         return Estimate(mean, errors, note=self._note(leaving))
 
     def _note(self, counts: Indices) -> str:

@@ -13,7 +13,7 @@ from ebm.comparison._grouped_rows import Rows
 from ebm.errors import SingularCovarianceError
 from ebm.information._solving import scaled_root
 from ebm.inversion import Pseudolikelihood
-from ebm.inversion._sandwich import Sandwich
+from ebm.inversion._sandwich import Sandwich, require_more_rows_than_units
 from ebm.learning import FitResult, Penalty
 from ebm.learning.penalties import AppliedPenalty
 
@@ -30,6 +30,7 @@ def of_estimates(fit: FitResult, rows: Rows, penalty: Penalty) -> Array:
     pseudo-likelihood the sandwich H⁻¹ V H⁻¹ / N.
     """
     if fit.fisher is None:
+        require_more_rows_than_units(rows)
         return _conditionals(fit, rows, penalty).covariance() / rows.sample_size
     fisher = np.asarray(fit.fisher.dense())
     applied = AppliedPenalty(fit.model, penalty)

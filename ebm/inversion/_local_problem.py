@@ -182,7 +182,7 @@ class LocalProblem(SparseProblem):
     def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
         """θ − H⁻¹ g, and standard errors from the sandwich there."""
         after = theta + Sandwich(self.smooth, theta).newton_step(self.smooth.point(theta).slopes)
-        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+        return after, lambda: self.sandwich(after).errors(self.rows)
 
     def sandwich_among(self, theta: Array, flags: Flags) -> Sandwich:
         """That of some of the shared coordinates, the others held as in θ."""

@@ -15,6 +15,7 @@ from ebm._arrays import read_only
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.errors import SingularCovarianceError
+from ebm.inversion._rows import DistinctRows
 from ebm.perturbation._costs import require_within
 
 #: Time and memory that standard errors may take, and the speed that estimates go by.
@@ -64,20 +65,22 @@ class Sandwich:
     ways: Any = None
     beside: Callable[[slice], Array] | None = None
 
-    def errors(self, sample_size: float) -> Array:
-        """√diag(T H⁻¹ V H⁻¹ Tᵀ / N), zero of exact averages, (p,)."""
+    def errors(self, rows: DistinctRows) -> Array:
+        """√diag(T H⁻¹ V H⁻¹ Tᵀ / N) of N rows, zero of exact averages, (p,)."""
+        require_more_rows_than_units(rows)
+        sample_size = rows.sample_size
         if not math.isfinite(sample_size):
             return np.zeros(len(self.theta) if self.onto is None else self.onto.shape[0])
         hessian = self._factored(single=len(self.theta) > MOST_IN_DOUBLE)
         mean: Any = 0.0
         square: Any = 0.0
-        for rows, scores in self._scores():
+        for some, scores in self._scores():
             moved = self._mapped(hessian.solve(scores))
             if self.beside is not None:
-                beside = self.beside(rows)
+                beside = self.beside(some)
                 moved[:, : beside.shape[1]] += beside
-            mean = mean + self.loss.weights[rows] @ moved
-            square = square + self.loss.weights[rows] @ moved**2
+            mean = mean + self.loss.weights[some] @ moved
+            square = square + self.loss.weights[some] @ moved**2
         return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0) / sample_size))
 
     def covariance(self) -> Array:
@@ -204,6 +207,21 @@ def _factor(hessian: Array, *, single: bool) -> _Factor:
     return _Factor(scale, np.asfortranarray(root, dtype=np.float32) if single else root)
 
 
+def require_more_rows_than_units(rows: Any) -> None:
+    """Refuse the covariance of the scores of rows that a unit of n parameters fits one by one.
+
+    Frequencies may sum to one: then distinct rows are counted.
+    """
+    n_rows, n_units = max(rows.sample_size, len(rows.weights)), rows.space.n
+    if n_rows <= n_units:
+        raise SingularCovarianceError(
+            "there are no standard errors: they come from how the scores of rows vary, and "
+            f"{n_rows:g} {'row' if n_rows == 1 else 'rows'} for {n_units} units say nothing of it; "
+            "take more rows or fewer units, or ebm.Likelihood(), whose errors are those of the "
+            "model"
+        )
+
+
 def waiting_errors(problem: Any, theta: Array) -> Callable[[], Array]:
     """Standard errors on demand; until then the rows are kept, in as few bytes as they need."""
     rows = problem.rows
@@ -218,4 +236,4 @@ def _errors_of(problem: Any, theta: Array) -> Array:
     rows = replace(problem.rows, states=problem.rows.states.astype(np.float64))
     with single_threaded_blas():
         sandwich: Sandwich = replace(problem, rows=rows).sandwich(theta)
-        return read_only(sandwich.errors(rows.sample_size))
+        return read_only(sandwich.errors(rows))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._checkpoints import fingerprint
 from ebm._iterate import Run
 from ebm._types import Array, Flags, Indices
 from ebm.errors import NoMaximumWarning, warn
@@ -93,6 +94,10 @@ class SmoothRegressions(SmoothLevelLoss):
         pairs = zip(blocks, self.parts, strict=True)
         return [b[: len(own), : len(own)] + np.diag(self.squares[own]) for b, own in pairs]
 
+    def settings(self) -> dict[str, str]:
+        """With the squares, which are no part of the regressions."""
+        return {**super().settings(), "l2": fingerprint(self.l2)}
+
     def moves(self, step: Array) -> Array:
         """The largest change of any log weight of each unit by a step, (n,)."""
         changed = self.coordinates.matrix @ step
@@ -162,7 +167,7 @@ class SeparateLevelPairs(SparseLevelPseudolikelihood):
         """ψ − H⁻¹ g, and standard errors from the sandwich there."""
         step = Sandwich(self.smooth, theta).newton_step(self.smooth.point(theta).slopes)
         after = theta + step
-        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+        return after, lambda: self.sandwich(after).errors(self.rows)
 
     def loss_on(self, data: Any, theta: Array) -> float:
         """The loss of other rows at ψ without penalty, in nats per sample."""

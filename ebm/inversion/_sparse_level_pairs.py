@@ -144,7 +144,7 @@ class SparseLevelPseudolikelihood(GroupedProblem):
     def one_step(self, theta: Array) -> tuple[Array, Callable[[], Array]]:
         """φ − H⁻¹ g, and standard errors from the sandwich there."""
         after = theta + self.sandwich(theta).newton_step(self.smooth.point(theta).slopes)
-        return after, lambda: self.sandwich(after).errors(self.rows.sample_size)
+        return after, lambda: self.sandwich(after).errors(self.rows)
 
     def sandwich(self, theta: Array) -> Sandwich:
         """That of the parameters of the family."""

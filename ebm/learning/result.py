@@ -186,7 +186,8 @@ class FitResult:
         LimitError
             If the computation would take longer than 60 s, or more than 4 GiB.
         SingularCovarianceError
-            If some direction of parameters changes nothing.
+            If some direction of parameters changes nothing, or a sandwich has no more rows than
+            units.
         """
         return self.errors() if callable(self.errors) else self.errors
 

@@ -254,8 +254,8 @@ def test_a_path_that_separates_at_its_last_strength_has_not_ended_before_it():
     ("family", "loss"),
     [
         *((BINARY, loss) for loss in LOSSES),
-        *((ebm.OrdinalModel, loss) for loss in LOSSES[:2]),
-        *((ebm.PottsModel, loss) for loss in LOSSES[:2]),
+        *((ebm.OrdinalModel, loss) for loss in LOSSES[:5]),
+        *((ebm.PottsModel, loss) for loss in LOSSES[:5]),
     ],
 )
 class TestCheckpoints:
@@ -301,6 +301,8 @@ class TestCheckpoints:
         for other, said in [
             ({"strengths": 9}, "strengths: their number, the largest or the smallest differs"),
             ({"solver": ebm.ProximalNewton(1e-8)}, "tolerance"),
+            ({"penalty": ebm.Penalty(l2=0.1)}, "(l2|parameters)"),
+            ({"penalty": ebm.Penalty(l2_biases=0.1)}, "(l2_biases|parameters)"),
         ]:
             with pytest.raises(EbmError, match=f"belongs to a run with another {said}"):
                 self.of(family, loss, checkpoint=file, **other)

@@ -5,7 +5,13 @@ import pytest
 from scipy.special import logsumexp
 
 import ebm
-from ebm.errors import EbmError, ModelError, NoMaximumWarning, UnusedCategoryError
+from ebm.errors import (
+    EbmError,
+    ModelError,
+    NoMaximumWarning,
+    SingularCovarianceError,
+    UnusedCategoryError,
+)
 from ebm.inversion import (
     InteractionScreening,
     MinimumProbabilityFlow,
@@ -336,3 +342,29 @@ class TestBadInput:
     def test_flow_is_that_of_two_values(self):
         with pytest.raises(ModelError, match="no pairwise model of two-valued units"):
             ebm.fit(at_zero(potts()), rows_of(potts()), loss=MinimumProbabilityFlow())
+
+
+@pytest.mark.filterwarnings("ignore::ebm.errors.FewSamplesWarning")
+@pytest.mark.parametrize("loss", [Pseudolikelihood(), NODES])
+@pytest.mark.parametrize(
+    "truth", [items, potts, lambda: ebm.IsingModel(np.zeros((4, 4)), [0.1] * 4)]
+)
+def test_no_more_rows_than_units_say_nothing_of_how_rows_vary(truth, loss):
+    # Without a refusal errors of a single row are exactly zero.
+    model, held = truth(), ebm.Penalty(l2=0.1, l2_biases=0.1)
+    n = model.space.n
+    states = ebm.exact(model).sample(n + 1, rng=1)
+    for rows in (states[:1], states[:n]):
+        result = ebm.fit(at_zero(model), rows, loss=loss, penalty=held)
+        with pytest.raises(SingularCovarianceError, match=f"rows? for {n} units say nothing"):
+            _ = result.standard_errors
+    enough = ebm.fit(at_zero(model), states, loss=loss, penalty=held)
+    assert np.isfinite(enough.standard_errors).all()
+    # Frequencies that sum to one are those of all rows.
+    shares = ebm.Ensemble.from_data(states, space=model.space, sample_weight=np.full(n + 1, 0.1))
+    if len(shares.weights) > n:
+        assert ebm.fit(at_zero(model), shares, loss=loss, penalty=held).standard_errors is not None
+    groups = {"many": ebm.exact(model).sample(200, rng=2), "one": states[:1]}
+    if loss is not NODES:
+        with pytest.raises(SingularCovarianceError, match=r"group 'one': .* 1 row for"):
+            ebm.compare_groups(groups, model=at_zero(model), loss=loss, penalty=held)
