@@ -36,6 +36,7 @@ from ebm.errors import (
     ConstantUnitError,
     DependentRowsWarning,
     EbmError,
+    EbmWarning,
     FileFormatError,
     LimitError,
     MemoryLimitError,
@@ -771,6 +772,22 @@ def test_one_group_may_be_complete_and_units_may_have_another_order() -> None:
         assert comparison.data[1].n_missing.tolist() == [0] * 4
     (first,), (second,) = by_column.equalities, by_table.equalities
     assert first.statistic == pytest.approx(second.statistic, abs=1e-7)
+
+
+def test_rows_without_any_value_are_told_of() -> None:
+    parts = {label: part.astype(float) for label, part in lacking(None, 0).items()}
+    parts["B"].iloc[[2, 5]] = np.nan
+    with pytest.warns(EbmWarning, match="group 'B': 2 rows show nothing, which no count"):
+        kept = ebm.compare_groups(parts, missing_at_random=True)
+    assert [rows.sample_size for rows in kept.data] == [A.sum(), B.sum() - 2]
+
+
+def test_the_table_of_draws_says_when_holm_can_find_nothing(comparison: Any) -> None:
+    texts = [str(comparison.permutation_tests(n, rng=0)) for n in (9, 119)]
+    few, enough = (" ".join(text.split()) for text in texts)
+    assert "p (Holm) of 6 couplings is at least 0.6, whatever the data" in few
+    assert "take 119 draws" in few
+    assert "at least" not in enough
 
 
 @pytest.mark.parametrize("kind", ["permutations", "draws"])

@@ -22,6 +22,8 @@ from ebm.ensembles import IncompleteEnsemble
 MOST_COUPLINGS = 10
 #: Characters of the name of a unit: as many as fit.
 LONGEST = (20, 15, 10)
+#: Probability of a false alarm that most readers ask for.
+LEVEL = 0.05
 
 
 def printed(comparison: Any) -> str:
@@ -125,6 +127,14 @@ def printed_tests(tests: Any) -> str:
     )
     cells = [[tests.names[k], *(number(float(x[k])) for x in columns)] for k in order]
     lines += _of_couplings([head, *cells])
+    count, needed = len(tests.names), round(len(tests.names) / LEVEL) - 1
+    if count > 1 and tests.n_draws < needed:
+        least = 1 / (1 + tests.n_draws)
+        lines += wrapped(
+            f"The smallest p of {tests.n_draws} draws is {number(least)}, so that p (Holm) of "
+            f"{count} couplings is at least {number(min(1.0, count * least))}, whatever the data: "
+            f"judge by p (max), or take {needed} draws."
+        )
     if tests.n_sweeps:
         lines += wrapped(
             f"Each row of a draw is the end of a chain of its own of {tests.n_sweeps} Gibbs "

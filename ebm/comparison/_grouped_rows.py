@@ -70,6 +70,7 @@ def read_groups(data: Any, by: Any, space: Coding, *, missing_at_random: bool = 
             _require_as_many(part, space)
             rows = _rows_of(part, space, missing_at_random)
             groups[label] = _over(rows, space, is_first=not groups)
+            _tell_of_blank(rows)
         # The units of the first group are those of all.
         space = groups[label].space
     is_missing = (
@@ -77,6 +78,13 @@ def read_groups(data: Any, by: Any, space: Coding, *, missing_at_random: bool = 
     )
     alike = _with_levels if any(cells.any() for cells in is_missing) else _without_gaps
     return {label: alike(rows) for label, rows in groups.items()}
+
+
+def _tell_of_blank(rows: Rows) -> None:
+    """Warn of rows without any value, which no count has."""
+    if isinstance(rows, IncompleteEnsemble) and rows.n_blank:
+        count = "1 row shows" if rows.n_blank == 1 else f"{rows.n_blank:g} rows show"
+        warn(f"{count} nothing, which no count of rows has", EbmWarning)
 
 
 def _without_gaps(rows: Rows) -> WeightedStates:

@@ -211,8 +211,9 @@ def _strength(penalty: Any) -> Penalty:
     strength = as_penalty(penalty)
     if strength.has_l1 or strength.free is not None or strength.ties is not None:
         raise EbmError(
-            "the penalty of groups has l2 and l2_biases alone: which parameters are equal is said "
-            "by equal=, and those that are held by model="
+            "the penalty of groups has l2 and l2_biases alone, as zeros chosen in each group by "
+            "itself have no differences with errors: which parameters are equal is said by equal=, "
+            "and those that are held by model="
         )
     return strength
 

@@ -216,8 +216,11 @@ def regularization_path(
     """
     penalty, loss = as_penalty(penalty), Pseudolikelihood() if loss is None else loss
     if penalty.has_l1:
-        given = penalty.l1 or penalty.group_l1
-        raise EbmError(f"a path has all strengths: give a penalty without l1, got {given:g}")
+        name = "l1" if penalty.l1 else "group_l1"
+        raise EbmError(
+            "a path has all strengths, of single couplings and of pairs: give a penalty without "
+            f"l1 and group_l1, got {name}={getattr(penalty, name):g}"
+        )
     shares = _shares(strengths)
     solver = ProximalNewton(TOLERANCE) if solver is None else solver
     if not isinstance(solver, ProximalNewton):

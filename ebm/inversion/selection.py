@@ -98,10 +98,21 @@ class Selection:
         return groups.supports(np.asarray(self.model.parameters))
 
     @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The pairs that have couplings, by the names of their units."""
+        return named_pairs(self.path, self.support)
+
+    @property
     def free(self) -> Flags:
         """Flags of biases and chosen couplings, for a refit by ``ebm.Penalty(free=…)``, (p,)."""
         groups: PairGroups = self.path.problem.groups
         return groups.flags(self.support)
+
+
+def named_pairs(path: RegularizationPath, support: Flags) -> tuple[tuple[str, str], ...]:
+    """Labels of both units of these pairs."""
+    labels, chosen = path.family.space.labels, np.asarray(path.family.pairs)[:, support]
+    return tuple((labels[i], labels[j]) for i, j in chosen.T.tolist())
 
 
 def extended_bic(path: RegularizationPath, gamma: float = 0.25) -> Selection:
@@ -341,6 +352,11 @@ class StabilityResult:
     def support(self) -> Flags:
         """Couplings whose largest frequency is at least the threshold, (number of pairs,)."""
         return np.asarray(self.frequencies.max(axis=0) >= self.threshold)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The stable pairs, by the names of their units."""
+        return named_pairs(self.path, self.support)
 
     @property
     def expected_false(self) -> float:

@@ -171,7 +171,8 @@ class TestStatements:
 
     def test_settings(self):
         for wrong, said in [
-            ({"penalty": ebm.Penalty(l1=0.1)}, "without l1"),
+            ({"penalty": ebm.Penalty(l1=0.1)}, "without l1 and group_l1, got l1=0.1"),
+            ({"penalty": ebm.Penalty(group_l1=0.1)}, "without l1 and group_l1, got group_l1=0.1"),
             ({"penalty": ebm.Penalty(ties=[0, 1, 2, 3] + [4] * 6)}, "ties have no place"),
             ({"strengths": 1}, "strengths"),
             ({"strengths": [0.5, 0.7]}, "strengths must be their number, or fall"),

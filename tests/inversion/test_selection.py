@@ -4,6 +4,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import ebm
@@ -329,3 +330,14 @@ class TestModelsOfARefit:
         result = refit(model, [[0, 0], [1, 1]] * 20)
         assert result.standard_errors is None
         assert not any("standard errors are given" in note for note in result.warnings)
+
+
+def test_chosen_pairs_are_named_by_their_units_whatever_the_order_of_columns():
+    weights = np.zeros((3, 3))
+    weights[0, 2] = weights[2, 0] = 0.7
+    truth = ebm.IsingModel(weights, np.zeros(3))
+    rows = pd.DataFrame(ebm.exact(truth).sample(400, rng=1), columns=["z", "y", "x"])
+    start = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3), names=["y", "x", "z"])
+    path = regularization_path(start, rows, strengths=[1, 0.5])
+    assert extended_bic(path).pairs == (("x", "z"),)
+    assert stability_selection(path, n_halves=10, rng=0).pairs == (("x", "z"),)
