@@ -6,6 +6,7 @@ import errno
 import glob
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -46,13 +47,17 @@ def _hold(file: BinaryIO) -> None:
 
 
 def _clear_abandoned(path: Path) -> None:
-    """Remove what writers of this name left when they were killed: parts that nobody holds."""
+    """Remove what writers of this name left when they were killed: parts that nobody holds.
+
+    Those of the last second may be about to be held, or to get their name.
+    """
     if fcntl is None:
         return
     for part in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         with suppress(OSError), part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            part.unlink()
+            if time.time() - part.stat().st_mtime > 1:
+                part.unlink()
 
 
 def require_writable(path: Path, *, overwrite: bool) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import is_sparse
+from ebm._checkpoints import checkpoint_folder
 from ebm._jobs import Engine, number_of_workers, require_engine
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
@@ -39,7 +40,7 @@ from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration._uniform_ensemble import by_classes, may_be_uniform
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import EnumerationLimitError, ModelError
+from ebm.errors import EbmError, EnumerationLimitError, ModelError
 from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
@@ -113,7 +114,8 @@ def exact(
     Raises
     ------
     EbmError
-        If ``device`` is none that torch can use here.
+        If ``device`` is none that torch can use here, or is given an ``executor`` or a
+        ``checkpoint`` beside it, or if these are none.
     ModelError
         If the model has no finite sum, breaks the contract of :class:`ebm.EnergyModel`, or is not
         one of finite units in pairs although a ``device`` is given.
@@ -141,7 +143,13 @@ def exact(
     space = checked_space(model)
     limits = Limits(max_seconds, max_memory)
     require_engine(executor)
+    if checkpoint is not None:
+        checkpoint_folder(checkpoint)
     if device is not None:
+        if executor is not None or checkpoint is not None:
+            raise EbmError(
+                "device takes the whole sum: leave out executor and checkpoint beside it"
+            )
         return enumerated_on_device(model, space, device, n_jobs, limits)
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))

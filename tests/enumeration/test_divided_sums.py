@@ -102,3 +102,7 @@ def test_costs_are_stated_for_the_engine_that_is_given():
 def test_what_cannot_take_jobs_is_refused_before_work():
     with pytest.raises(EbmError, match="executor must have submit"):
         ebm.exact(machine(40), executor=2)
+    with pytest.raises(EbmError, match="checkpoint must be the path of a folder"):
+        ebm.exact(machine(3), checkpoint=5)
+    with pytest.raises(EbmError, match="leave out executor and checkpoint"):
+        ebm.exact(machine(3), device="cpu", executor=ThreadPoolExecutor(1))
