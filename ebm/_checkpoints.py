@@ -105,7 +105,7 @@ def read_checkpoint(
             arrays = {name: archive[name] for name in archive if name.startswith("state")}
         version, found = int(header["format_version"]), dict(header["settings"])
         written = str(header["digest"])
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
     # A changed byte in the directory of the archive may ask for any feature of the format.
     except (LookupError, TypeError, ValueError, ArithmeticError, *_BROKEN_ARCHIVE) as error:
@@ -116,8 +116,7 @@ def read_checkpoint(
     if _digest_of(found, arrays) != written:
         raise damaged(path, "its content is not what was written")
     for name in settings:
-        # Checkpoints from before validation rows were compared have none.
-        if found.get(name, settings[name] if name == "validation" else None) != settings[name]:
+        if found.get(name) != settings[name]:
             raise EbmError(
                 f"the checkpoint {path} belongs to a run with another {name}: "
                 f"{_in_words(name, found.get(name), settings[name])}; give another path, or remove "
@@ -224,6 +223,7 @@ def _body(function: Any) -> str:
 _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
     "energy function": "the couplings or fields differ",
+    "coding": "units have other values, or other numbers of them",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
     "strengths": "their number, the largest or the smallest differs",

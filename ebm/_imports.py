@@ -6,22 +6,21 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 
 @contextmanager
 def whole_imports() -> Iterator[None]:
     """What is imported inside is there as a whole before an interrupt is heeded."""
-    if threading.current_thread() is not threading.main_thread():
-        # Interrupts reach the main thread alone.
+    before = signal.getsignal(signal.SIGINT)
+    # Interrupts reach the main thread alone; a handler that is not of Python cannot be put back.
+    if threading.current_thread() is not threading.main_thread() or before is None:
         yield
         return
-    interrupts: list[tuple[Any, ...]] = []
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, lambda *interrupt: interrupts.append(interrupt))
+    interrupts: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: interrupts.append(number))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if interrupts and callable(before):
-        before(*interrupts[0])
+    if interrupts:
+        signal.raise_signal(signal.SIGINT)

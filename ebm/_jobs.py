@@ -31,6 +31,8 @@ _depth: ContextVar[int] = ContextVar("depth of loops within each other", default
 
 #: What jobs have in common travels with each of them up to so many bytes, and beyond in a file.
 MOST_BYTES = 2**18
+#: Errors of what cannot be pickled, and of much else.
+_NOT_PICKLED = (AttributeError, TypeError, pickle.PicklingError)
 #: So many jobs are handed over before the first answer; later twice as many as there are answers.
 FIRST_JOBS = 64
 
@@ -135,7 +137,9 @@ def _made_elsewhere(
                 try:
                     answer = future.result()
                 except Exception as error:
-                    _require_another_try(error, k, len(inputs), function, executor, failed)
+                    _require_another_try(
+                        error, k, len(inputs), (function, shared), executor, failed
+                    )
                     waiting.append(k)
                     continue
                 if answer is None:
@@ -149,7 +153,7 @@ def _made_elsewhere(
 
 
 def _require_another_try(
-    error: Exception, k: int, n: int, function: Any, executor: Any, failed: set[int]
+    error: Exception, k: int, n: int, sent: Any, executor: Any, failed: set[int]
 ) -> None:
     """Raise what went wrong with job k of n, unless it may go right in a second run."""
     if isinstance(error, BrokenExecutor):
@@ -158,23 +162,23 @@ def _require_another_try(
             "its executor takes no more jobs: call again with a new one, with checkpoint= to go on "
             "from the answers so far"
         ) from error
-    if isinstance(error, AttributeError | TypeError | pickle.PicklingError):
-        _require_picklable(error, function, executor)
+    if isinstance(error, _NOT_PICKLED):
+        _require_picklable(error, sent, executor)
     if isinstance(error, EbmError) or k in failed:
         error.add_note(f"job {k + 1} of {n} failed{' twice' * (k in failed)}")
         raise error
     failed.add(k)
 
 
-def _require_picklable(error: Exception, function: Any, executor: Any) -> None:
+def _require_picklable(error: Exception, sent: Any, executor: Any) -> None:
     """Say of what other processes cannot be given why they cannot."""
     if isinstance(executor, ProcessPoolExecutor):
         try:
-            pickle.dumps(function)
-        except (AttributeError, TypeError, pickle.PicklingError):
+            pickle.dumps(sent)
+        except _NOT_PICKLED:
             raise EbmError(
-                f"other processes cannot be given this function ({error}): define it with def in a "
-                "module, or take a ThreadPoolExecutor"
+                f"other processes cannot be given this function, or what it works on ({error}): "
+                "define it with def or class in a module, or take a ThreadPoolExecutor"
             ) from error
 
 
@@ -193,7 +197,8 @@ class Package(NamedTuple):
         """The content; None where this process has not got it and cannot read the file."""
         if not self.key:
             return tuple(self.content)
-        if self.key not in _unpacked:
+        content = _unpacked.get(self.key)
+        if content is None:
             packed = self.content
             try:
                 packed = packed or Path(self.path).read_bytes()
@@ -201,10 +206,11 @@ class Package(NamedTuple):
                 return None
             if digest(packed) != self.key:
                 return None
+            content = pickle.loads(packed)
             # Workers serve one call after the other: what earlier ones had is given up.
             _unpacked.clear()
-            _unpacked[self.key] = pickle.loads(packed)
-        return _unpacked[self.key]
+            _unpacked[self.key] = content
+        return content
 
 
 #: What this process was given for all jobs of a call, by its digest.
@@ -214,7 +220,11 @@ _unpacked: dict[str, tuple[Any, ...]] = {}
 @contextmanager
 def _packed(shared: tuple[Any, ...], *, is_here: bool) -> Iterator[Package]:
     """The package of what is shared, its file there as long as jobs run; threads need none."""
-    packed = b"" if is_here else pickle.dumps(shared)
+    try:
+        packed = b"" if is_here else pickle.dumps(shared)
+    except _NOT_PICKLED:
+        # Engines may have other ways to send it; those that have none fail at the first job.
+        packed = b""
     if len(packed) <= MOST_BYTES:
         yield Package(shared)
         return

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
+from ebm._imports import whole_imports
+
 __all__ = [
     "CodingError",
     "ConstantUnitError",
@@ -207,7 +209,8 @@ class DependentRowsWarning(EbmWarning):
 def require_extra(module: str, extra: str) -> ModuleType:
     """Import an optional package, or say which extra installs it."""
     try:
-        return importlib.import_module(module)
+        with whole_imports():
+            return importlib.import_module(module)
     except ImportError as error:
         package = module.split(".")[0]
         raise MissingExtraError(

@@ -8,9 +8,12 @@ Minima, basins and passes of 200 such models are compared in ``tests/test_valley
 
     200 of 200 models have more than one minimum
     3471 rates: mean 0.022, mean square 0.966, largest 4.16 standard errors
-    1200 dwell times: mean -0.050, mean square 0.898, largest 6.31 standard errors
+    1200 dwell times: mean -0.048, mean square 0.864, largest 5.11 standard errors
     recrossings counted, too: median rate 2.8 times the exact one
-    94 s of CPU
+    85 s of CPU
+
+The largest deviation is that of a valley most of whose visits end soon and few last long (their
+standard deviation is 1.5 times their mean), of which 138 had an end.
 """
 
 from __future__ import annotations

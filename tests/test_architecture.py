@@ -16,7 +16,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
-    "errors _imports",
+    "_imports",
+    "errors",
     "_types",
     "_arrays",
     "_devices _files _progress _randomness _parallel _text",

@@ -159,6 +159,18 @@ def test_workers_that_see_no_files_are_given_what_is_shared():
     assert max(engine.lengths) > table.nbytes
 
 
+def test_what_other_processes_cannot_be_given_is_said_and_threads_take_it():
+    shared = (np.ones(3), lambda: None)
+    with ProcessPoolExecutor(1) as executor, pytest.raises(EbmError, match="what it works on"):
+        run_jobs(totals, [1], shared=shared, executor=executor)
+    with ThreadPoolExecutor(1) as executor:
+        run_jobs(first_of, [1], shared=shared, executor=executor)
+
+
+def first_of(table, function, seed):
+    return {"values": table, "seed": np.array(seed)}
+
+
 def test_workers_take_one_thread_unless_told_otherwise():
     assert run_jobs(threads, [0])[0]["n"] == number_of_jobs()
     for kind in (ThreadPoolExecutor, ProcessPoolExecutor):

@@ -543,8 +543,13 @@ def test_limits_and_arguments():
         ebm.landscape(model, samples=np.ones((3, 20)))
     with pytest.raises(ModelError, match="finite space"):
         ebm.landscape(ebm.PairwiseModel(ebm.Reals(1), [[-1.0]], [0.0]))
-    found = ebm.landscape(model, method="quenches", n_quenches=50, rng=0)
-    assert len(found) == 1
+    with pytest.raises(ShapeError, match=r"got shape \(4, 5, 20\)"):
+        ebm.landscape(model, method="quenches", samples=np.ones((4, 5, 20)))
+    for max_seconds in (60.0, np.inf):
+        found = ebm.landscape(
+            model, method="quenches", n_quenches=50, rng=0, max_seconds=max_seconds
+        )
+        assert len(found) == 1
     with pytest.raises(ModelError, match="scaled"):
         found.weights_at(2)
     with pytest.raises(EbmError, match="rows"):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from ebm._kernels.heat_bath import fill_uniforms
 from ebm._kernels.jit import kernel
 
 
@@ -27,11 +28,13 @@ def exchange(order, first, log_ratios, uniforms, rejected):
 
 
 @kernel
-def exchange_betas(order, first, steps, log_weights, uniforms, rejected, betas, heat):
-    """The same where E_β is βE, by −E of the replicas, (replicas, chains), with β_k − β_{k+1}.
+def exchange_betas(order, first, ladder, log_weights, uniforms, rejected, heat):
+    """The same where E_β is βE, by −E of the replicas, (replicas, chains).
 
-    ``heat`` (replicas, chains) is then the temperature of each replica.
+    ``ladder`` is (betas, β_k − β_{k+1}); ``heat`` (replicas, chains) is then the temperature of
+    each replica.
     """
+    betas, steps = ladder
     pairs, chains = uniforms.shape
     log_ratios = np.empty((pairs, chains))
     for pair in range(pairs):
@@ -43,6 +46,22 @@ def exchange_betas(order, first, steps, log_weights, uniforms, rejected, betas, 
     for k in range(first, first + 2 * pairs):
         for c in range(chains):
             heat[order[k, c], c] = betas[k]
+
+
+@kernel
+def scan_betas(order, first, ladder, memory, counts, stream, words, uniforms, heat):
+    """The swaps of one scan where E_β is βE, and what is noted of them.
+
+    ``memory`` is (log_weights, heading), ``counts`` (rejected, trips); ``words`` and ``uniforms``
+    (pairs · chains,) are buffers.
+    """
+    log_weights, heading = memory
+    rejected, trips = counts
+    fill_uniforms(stream, words, uniforms)
+    chains = order.shape[1]
+    thresholds = uniforms.reshape(uniforms.shape[0] // chains, chains)
+    exchange_betas(order, first, ladder, log_weights, thresholds, rejected, heat)
+    note_ends(order, heading, trips)
 
 
 @kernel

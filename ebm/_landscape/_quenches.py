@@ -53,14 +53,12 @@ class Quenched(NamedTuple):
 def given_draws(space: FiniteSpace, samples: Any) -> Array:
     """Draws in independent groups, (groups, draws, n): chains, or rows by themselves."""
     rows = states_of(space, samples, "samples")
-    if not isinstance(samples, Samples):
-        rows = rows[:, None] if rows.ndim == 2 else rows[None]
-    if rows.ndim != 3 or len(rows) < 2:
+    if rows.ndim != (3 if isinstance(samples, Samples) else 2) or len(rows) < 2:
         raise ShapeError(
             f"samples must be two independent chains, or rows, or more, got shape {rows.shape}: "
             "one chain does not tell what it missed; draw with n_chains=8"
         )
-    return np.asarray(rows)
+    return np.asarray(rows if rows.ndim == 3 else rows[:, None])
 
 
 def tempered_draws(
@@ -155,9 +153,9 @@ def affordable(
         "lower n_quenches",
     )
     spare = max_seconds - least
-    n_rounds = min(ROUNDS, int(0.5 * spare / (n_quenches * per_quench)))
+    n_rounds = int(min(ROUNDS, 0.5 * spare / (n_quenches * per_quench)))
     spare -= n_rounds * n_quenches * per_quench
-    return n_rounds, min(N_PATHS, n_starts + int(spare / per_path))
+    return n_rounds, int(min(N_PATHS, n_starts + spare / per_path))
 
 
 def shares_of(labels: Indices, k: int) -> Estimate:

@@ -245,9 +245,8 @@ class EliminationEnsemble(ExactEnsemble):
 
     def knows(self, statistics: LocalStatistics) -> bool:
         """Whether averages of sums over terms are affordable."""
-        plan = plan_of(with_scopes(self._factors, self._missing(statistics.scopes)))
-        limits = self._limits
-        return plan.seconds <= limits.max_seconds and plan.n_bytes <= limits.max_memory
+        missing = self._missing(statistics.scopes)
+        return self._is_affordable(plan_of(with_scopes(self._factors, missing)))
 
     def averages_of(self, statistics: LocalStatistics) -> Array:
         """E[g] of sums over terms, (q,); terms that the model lacks cost one more elimination."""
@@ -267,7 +266,8 @@ class EliminationEnsemble(ExactEnsemble):
         }
         pairs = [pair for pair in pairs if pair not in tables]
         seconds = len(pairs) * self._eliminated.plan.seconds
-        if len(pairs) > 1 and plan_of(with_scopes(self._factors, pairs)).seconds < seconds:
+        together = plan_of(with_scopes(self._factors, pairs))
+        if len(pairs) > 1 and together.seconds < seconds and self._is_affordable(together):
             return tables | dict(zip(pairs, self._joined(pairs), strict=True))
         self._require(f"covariances of {len(pairs)} pairs that share no term", seconds)
         return tables | {pair: self.marginal(pair) for pair in pairs}
@@ -322,6 +322,11 @@ class EliminationEnsemble(ExactEnsemble):
         scope = self._factors.scopes[k]
         table = self._marginals[k].reshape(np.asarray(self._factors.n_values)[list(scope)])
         return table.transpose(np.argsort(scope))
+
+    def _is_affordable(self, plan: EliminationPlan) -> bool:
+        """Whether an elimination is within the limits."""
+        limits = self._limits
+        return plan.seconds <= limits.max_seconds and plan.n_bytes <= limits.max_memory
 
     def _require(self, what: str, seconds: float) -> None:
         remedy = "ask for means(), and for covariances(i, j) of pairs that share a term"

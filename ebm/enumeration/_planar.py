@@ -92,12 +92,12 @@ class PlanarEnsemble(RealEnsemble):
 
     @property
     def bonds(self) -> Indices:
-        """The coupled pairs of units, (m, 2)."""
+        """The coupled pairs of units, on a torus that lacks bonds all its neighbors, (m, 2)."""
         return self._bonds.ends
 
     @cached_property
     def bond_averages(self) -> Array:
-        """⟨s_u s_v⟩ = t + (1 − t²) ∂ln P/∂t of the coupled pairs in ±1, (m,)."""
+        """⟨s_u s_v⟩ = t + (1 − t²) ∂ln P/∂t of the pairs in ``bonds``, in ±1, (m,)."""
         couplings = self._bonds.couplings
         return np.asarray(np.tanh(couplings) + self._slopes)
 

@@ -132,7 +132,11 @@ def sum_by_jobs(form: QuadraticForm, parts: Split, n_jobs: int, elsewhere: Elsew
         shared=(form, parts, n_jobs if elsewhere.executor is None else 1),
         executor=elsewhere.executor,
         checkpoint=elsewhere.checkpoint,
-        settings={"energy function": fingerprint(form.matrix) + fingerprint(form.vector)},
+        # Features are 0 and 1, or −1 and 1: the same couplings are two energies.
+        settings={
+            "energy function": fingerprint(form.matrix) + fingerprint(form.vector),
+            "coding": " ".join(fingerprint(group.table) for group in parts),
+        },
     )
     sums = (BlockSums(float(answer["top"]), answer["total"]) for answer in answers)
     top, total, _ = added(sums)

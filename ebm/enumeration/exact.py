@@ -145,13 +145,12 @@ def exact(
         return enumerated_on_device(model, space, device, n_jobs, limits)
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
-    kind = offered_form(model)
-    at_a_time = max(number_of_jobs(n_jobs), number_of_workers(executor))
-    on_graph = _by_elimination(model, space, limits, at_a_time)
+    kind, jobs = offered_form(model), number_of_jobs(n_jobs)
+    at_a_time = max(jobs, number_of_workers(executor))
+    on_graph = _by_elimination(model, space, limits, jobs, at_a_time)
     if on_graph is not None:
         return on_graph
     if kind is QuadraticForm:
-        jobs = number_of_jobs(n_jobs)
         if may_be_uniform(space, limits):
             form = summable_form(model)
             uniform = by_classes(model, space, form, limits)
@@ -172,7 +171,7 @@ def exact(
         cut = cut_form(summable_form(model))
         return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
     if kind is LayeredForm:
-        form, jobs = summable_form(model), number_of_jobs(n_jobs)
+        form = summable_form(model)
         if form.is_binary and isinstance(space, Binary):
             return RestrictedEnumeration(model, space, cut_layers(form), limits, jobs)
         if are_two_valued(form):
@@ -186,10 +185,13 @@ def exact(
 
 
 def _by_elimination(
-    model: EnergyModel, space: FiniteSpace, limits: Limits, n_jobs: int
+    model: EnergyModel, space: FiniteSpace, limits: Limits, n_jobs: int, at_a_time: int
 ) -> ExactEnsemble | None:
-    """The ensemble by elimination; None where sums over states cost less, or none is possible."""
-    seconds = _seconds_by_states(model, space, n_jobs)
+    """The ensemble by elimination; None where sums over states cost less, or none is possible.
+
+    Sums over states are made by ``at_a_time`` threads or workers, what is made here by ``n_jobs``.
+    """
+    seconds = _seconds_by_states(model, space, at_a_time)
     if seconds < SHORT:
         return None
     if _least_width(model, space) > WIDEST_GRAPH:

@@ -145,11 +145,6 @@ class GaugedInformation(Metric):
         """From the matrix."""
         return self._held.diagonal().copy()
 
-    def _scales(self) -> Array:
-        """The diagonal of F, which needs no matrix; of tied parameters there are few."""
-        is_square = self.shape == self._metric.shape
-        return self._metric.diagonal() if is_square else self.diagonal()
-
     def _roots(self) -> Array | None:
         """R A, row by row."""
         roots = self._metric._roots()

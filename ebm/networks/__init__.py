@@ -1,11 +1,8 @@
 """Networks on torch: the action of a classifier as an energy, its power series, its training."""
 
-from ebm._imports import whole_imports
 from ebm.errors import require_extra
 
 require_extra("torch", "torch")
-with whole_imports():
-    import torch as torch
 
 from ebm.networks._labelled_rows import RowSettings  # noqa: E402
 from ebm.networks.action.action_expansion import ActionExpansion, ray_radius  # noqa: E402

@@ -135,12 +135,12 @@ def _rows(size: int, units: Indices, sources: Indices, used: Indices) -> list[_R
 
 def _filled(kind: int, units: Indices, sources: Indices, used: Indices) -> _Row:
     """A row of all units between the first and the last, with no coupling where there is none."""
-    between = np.arange(units[0], units[-1] + 1)
-    all_sources = between + (sources[0] - units[0])
-    if kind:
-        all_sources = np.zeros_like(between)
+    from ebm._kernels.heat_bath import SLIDING
+
+    places, between = units - units[0], np.arange(units[0], units[-1] + 1)
+    distance = sources[0] - units[0]
+    all_sources = between + distance if kind == SLIDING else np.zeros_like(between)
     all_used = np.full_like(between, -1)
-    places = units - units[0]
     all_sources[places], all_used[places] = sources, used
     return _Row(kind, between, all_sources, all_used)
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._types import Array, Indices, Words
-from ebm.sampling.sweeper import Sweeper, uniforms
+from ebm.sampling._streams import LANES
+from ebm.sampling.sweeper import Sweeper
 
 #: Scans after which log weights that follow the flips are summed anew.
 SCANS = 1000
@@ -70,13 +71,20 @@ class LadderWork:
         self.log_weights = memory.log_weights.T.copy()
         #: The sweeps of this block where they have a state of their own.
         self.moving: Any = None
+        n_slots, n_chains = self.order.shape
+        #: For the random numbers of even and of odd pairs.
+        self.buffers = [
+            (np.empty(-(-n // LANES) * LANES, dtype=np.uint64), np.empty(n))
+            for n in (n_chains * ((n_slots - first) // 2) for first in (0, 1))
+        ]
         self.forget_counts()
 
     def forget_counts(self) -> None:
         """Count swaps and round trips from now on."""
         n_slots, n_chains = self.order.shape
         self.rejected = np.zeros((n_slots - 1, n_chains))
-        self.tries, self.n_counted = np.zeros(n_slots - 1, dtype=np.int64), 0
+        #: Scans that tried to swap the even and the odd pairs, and all of them.
+        self.n_tried, self.n_counted = [0, 0], 0
         self.trips = np.zeros(n_chains, dtype=np.int64)
 
     @property
@@ -107,7 +115,7 @@ class SwapCounts:
     def add(self, work: LadderWork, rows: slice) -> None:
         """Take over the counts of some chains; tries and scans are the same in all blocks."""
         self._rejected[:, rows], self._trips[rows] = work.rejected, work.trips
-        self._tries, self._scans = work.tries, work.n_counted
+        self._tries, self._scans = np.resize(work.n_tried, len(self._tries)), work.n_counted
 
     def include(self, more: SwapCounts) -> None:
         """Add those of another portion of the work."""
@@ -137,8 +145,8 @@ class LadderSweeper(Sweeper):
         """One sweep of every slot at its temperature."""
 
     @abstractmethod
-    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
-        """Try to swap slots first, first + 2, … with the next, by uniforms (pairs, chains)."""
+    def _swap(self, work: LadderWork, first: int, stream: Words) -> None:
+        """Try to swap slots first, first + 2, … with the next, and follow the replicas."""
 
     def load(self, states: Array) -> LadderWork:
         """States (chains, slots, n) with nothing to remember."""
@@ -146,16 +154,11 @@ class LadderSweeper(Sweeper):
 
     def advance(self, work: LadderWork, stream: Words, n_sweeps: int) -> None:
         """Scans: swaps of every other pair of neighbors, then a sweep."""
-        from ebm._kernels.swaps import note_ends
-
-        n_chains = work.order.shape[1]
         for _ in range(n_sweeps):
             first = work.scans % 2
-            n_pairs = (self.n_copies - first + 1) // 2
-            if n_pairs:
-                self._exchange(work, first, uniforms(stream, (n_pairs, n_chains)))
-                note_ends(work.order, work.heading, work.trips)
-                work.tries[first::2] += 1
+            if first < self.n_copies:
+                self._swap(work, first, stream)
+                work.n_tried[first] += 1
             work.scans += 1
             work.n_counted += 1
             self._sweep(work, stream)

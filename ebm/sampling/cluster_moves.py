@@ -89,8 +89,14 @@ class Wolff(ClusterMoves):
     Raises
     ------
     ShapeError
-        If ``n_clusters`` is not a positive integer; of models as :class:`SwendsenWang`, which also
-        says of what is warned.
+        If ``n_clusters`` is not a positive integer.
+    ModelError
+        When chains start, of models that :class:`SwendsenWang` refuses.
+
+    Warns
+    -----
+    PoorMixingWarning
+        When chains start, where :class:`SwendsenWang` warns.
 
     Examples
     --------

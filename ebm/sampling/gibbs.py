@@ -198,9 +198,8 @@ def pair_sweeper(
             require_sums(form.matrix, form.vector, name="the model")
             return PairSweeper(form, space, np.float64)
     if is_sparse(origin.matrix):
-        return (ColoredSweeper if classes_pay(origin.matrix, n_chains) else SparseSweeper)(
-            origin, space
-        )
+        kind = ColoredSweeper if classes_pay(origin.matrix, n_chains) else SparseSweeper
+        return kind(origin, space)
     return (FewChainsSweeper if n_chains <= FEW_CHAINS else PairSweeper)(origin, space)
 
 

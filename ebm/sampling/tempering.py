@@ -21,7 +21,7 @@ from ebm.sampling._ladder import SCANS, LadderState, LadderSweeper, LadderWork
 from ebm.sampling._precision import ROUNDING
 from ebm.sampling._tempered_models import tempered
 from ebm.sampling.gibbs import Gibbs, Metropolis, Sampler, Sweeper, checked_sampler
-from ebm.sampling.sweeper import part_sweeper
+from ebm.sampling.sweeper import part_sweeper, uniforms
 
 __all__ = ["ParallelTempering"]
 
@@ -220,13 +220,14 @@ class SideBySideSweeper(LadderSweeper):
         """−E of every replica, (replicas, chains)."""
         return self._exact.log_weights(work.layout).reshape(work.order.shape)
 
-    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+    def _swap(self, work: LadderWork, first: int, stream: Words) -> None:
         """ln of the odds is (β_k − β_{k+1}) (E_k − E_{k+1})."""
-        from ebm._kernels.swaps import exchange_betas
+        from ebm._kernels.swaps import scan_betas
 
         heat = work.moving.betas.reshape(work.order.shape)
-        swaps = self._steps, work.log_weights, thresholds, work.rejected
-        exchange_betas(work.order, first, *swaps, self._betas, heat)
+        memory, counts = (work.log_weights, work.heading), (work.rejected, work.trips)
+        ladder, buffers = (self._betas, self._steps), work.buffers[first]
+        scan_betas(work.order, first, ladder, memory, counts, stream, *buffers, heat)
 
 
 class TemperingSweeper(LadderSweeper):
@@ -256,17 +257,19 @@ class TemperingSweeper(LadderSweeper):
         for sweeper, part in zip(self._sweepers, work.layout, strict=True):
             sweeper.advance(part, stream, 1)
 
-    def _exchange(self, work: LadderWork, first: int, thresholds: Array) -> None:
+    def _swap(self, work: LadderWork, first: int, stream: Words) -> None:
         """ln of the odds is E_k(x_k) + E_{k+1}(x_{k+1}) − E_k(x_{k+1}) − E_{k+1}(x_k)."""
-        from ebm._kernels.swaps import exchange
+        from ebm._kernels.swaps import exchange, note_ends
 
         cold = range(first, self.n_copies, 2)
+        thresholds = uniforms(stream, (len(cold), work.order.shape[1]))
         pairs = [[np.asarray(self._states(work, j), float) for j in (k, k + 1)] for k in cold]
         ratios = np.stack(
             [self._log_odds(k, *states) for k, states in zip(cold, pairs, strict=True)]
         )
         before = work.order.copy()
         exchange(work.order, first, ratios, thresholds, work.rejected)
+        note_ends(work.order, work.heading, work.trips)
         for k, states in zip(cold, pairs, strict=True):
             taken = work.order[k] != before[k]
             if taken.any():

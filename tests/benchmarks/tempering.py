@@ -5,10 +5,10 @@
 It prints, for 32 temperatures and some chains, how much of the CPU time of scans goes into swaps,
 and the time of scans over that of plain Gibbs sweeps of as many chains at one temperature, which
 follow no energies. One block of chains, so one thread. On a machine that was used by others, too,
-swaps took 8 to 10 microseconds a scan: .2 to .6 % of the time of 500 and 1000 spins with 8 chains,
-1.5 % of 500 spins with one, 1 to 2 % of lattices of 32² and 64² with 8, and 5 to 13 % of systems of
-100 or 256 spins. Scans cost 1 to 5 % more than plain sweeps of dense couplings, and 8 to 20 % more
-on lattices.
+swaps took .2 to .5 % of the time of 500 and 1000 spins with 8 chains and 1.2 % of 500 spins with
+one, 1 to 2 % of lattices of 32² and 64² with 8, and 4 to 13 % of systems of 100 or 256 spins. Scans
+cost 2 to 8 % more than plain sweeps of dense couplings, 14 to 40 % more on lattices, and 16 to 85 %
+more for systems of 100 or 256 spins.
 """
 
 from __future__ import annotations

@@ -69,6 +69,9 @@ def test_a_sum_that_died_goes_on_from_its_folder(short_jobs, tmp_path, monkeypat
     assert made == [(1, 2)]
     with pytest.raises(EbmError, match="another energy function: the couplings"):
         ebm.exact(machine(seed=1), checkpoint=tmp_path / "sum")
+    other = ebm.IsingModel(machine().weights, machine().biases)
+    with pytest.raises(EbmError, match="another coding: units have other values"):
+        ebm.exact(other, checkpoint=tmp_path / "sum")
 
 
 def test_large_couplings_are_certified_or_summed_otherwise(short_jobs):

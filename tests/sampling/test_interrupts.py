@@ -250,3 +250,31 @@ def test_an_interrupt_in_the_first_import_of_numba_leaves_a_session_that_works(d
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.stdout.split() == ["interrupted", "works"], run.stderr
+
+
+WHOLE_IMPORT = """
+import os, signal
+from ebm._imports import whole_imports
+
+signal.signal(signal.SIGINT, {handler})
+try:
+    with whole_imports():
+        os.kill(os.getpid(), signal.SIGINT)
+        print("whole", flush=True)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.parametrize(
+    ("handler", "printed", "code"),
+    [
+        ("signal.default_int_handler", ["whole", "interrupted"], 0),
+        ("signal.SIG_IGN", ["whole"], 0),
+        ("signal.SIG_DFL", ["whole"], -signal.SIGINT),
+    ],
+)
+def test_an_interrupt_after_an_import_does_what_it_would_have_done(handler, printed, code):
+    script = WHOLE_IMPORT.format(handler=handler)
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (run.stdout.split(), run.returncode) == (printed, code)
