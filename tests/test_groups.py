@@ -774,6 +774,17 @@ def test_one_group_may_be_complete_and_units_may_have_another_order() -> None:
     assert first.statistic == pytest.approx(second.statistic, abs=1e-7)
 
 
+def test_levels_without_a_model_are_led_to_that_of_items() -> None:
+    answers = np.random.default_rng(0).integers(1, 6, (40, 3))
+    with pytest.raises(CodingError, match=r"'sleep'.*compared with model=ebm\.OrdinalModel"):
+        ebm.compare_groups(
+            pd.DataFrame(answers, columns=["sleep", "mood", "pain"]), by=np.arange(40) % 2
+        )
+    model = ebm.OrdinalModel(np.zeros((3, 3)), np.zeros((3, 5)))
+    with pytest.raises(CodingError, match=r"subtract 1 from codes that begin with 1$"):
+        ebm.compare_groups(answers, by=np.arange(40) % 2, model=model)
+
+
 def test_rows_without_any_value_are_told_of() -> None:
     parts = {label: part.astype(float) for label, part in lacking(None, 0).items()}
     parts["B"].iloc[[2, 5]] = np.nan

@@ -118,3 +118,15 @@ def test_a_choice_in_place_of_its_model_is_said() -> None:
     path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, 1), strengths=3)
     with pytest.raises(ModelError, match="Selection is no model"):
         ebm.plotting.network(ebm.inversion.extended_bic(path))
+
+
+def test_labels_of_lines_that_cross_at_their_middles_stand_apart():
+    weights = 0.1 + 0.02 * np.arange(36).reshape(6, 6) / 36
+    weights = np.triu(weights, 1) + np.triu(weights, 1).T
+    places = [(100 * np.cos(x), 100 * np.sin(x)) for x in np.arange(6) * np.pi / 3]
+    full = ebm.IsingModel(weights, np.zeros(6))
+    ax = ebm.plotting.network(full, errors=np.full(21, 0.03), positions=dict(enumerate(places)))
+    spots = np.array([text.get_position() for text in ax.texts if "±" in text.get_text()])
+    assert spots.shape == (15, 2)
+    distances = np.hypot(*(spots[:, None] - spots).T) + 1e3 * np.eye(15)
+    assert distances.min() > 15  # three middles are the same point

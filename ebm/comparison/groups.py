@@ -135,7 +135,13 @@ def compare_groups(
     (9.744, 1, 0.0018)
     """
     coding = space if model is None else _coding_of(model, space)
-    rows = read_groups(data, by, coding, missing_at_random=missing_at_random)
+    try:
+        rows = read_groups(data, by, coding, missing_at_random=missing_at_random)
+    except CodingError as error:
+        if coding is not None:
+            raise
+        levels = "answers on a scale are compared with model=ebm.OrdinalModel(…)"
+        raise CodingError(f"{error}; {levels}") from error
     family = _pairwise(next(iter(rows.values()))) if model is None else model
     loss = _loss(loss, family)
     _require_complete(rows, loss)

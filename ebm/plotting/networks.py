@@ -27,6 +27,8 @@ LENGTH = "length of couplings"
 WIDEST, NARROWEST = 6.0, 0.5
 #: Up to this many couplings have their numbers beside them.
 MOST_NUMBERS = 40
+#: Where a label may stand along a line, and how far from others in widths of the layout.
+ALONG, CLEAR = (0.5, 0.38, 0.62, 0.28, 0.72), 0.1
 #: Up to this many units have their names in the circles.
 MOST_NAMES = 60
 
@@ -266,15 +268,29 @@ def draw_units(ax: Axes, places: Array, labels: tuple[str, ...], *, outward: boo
 
 
 def _label_couplings(ax: Axes, first: Array, second: Array, values: Array, errors: Array) -> None:
-    """Value and error beside each line, along it."""
-    for a, b, value, error in zip(first, second, values, errors, strict=True):
-        a, b = (a, b) if a[0] <= b[0] else (b, a)
+    """Value and error on each line, along it, the strongest at the middle of theirs."""
+    spots: list[Array] = []
+    clear = CLEAR * float(np.ptp(np.concatenate([first, second]), axis=0).max(initial=0.0))
+    for index in np.argsort(-np.abs(values), kind="stable"):
+        a, b = sorted((first[index], second[index]), key=tuple)
+        spots.append(_free_spot(a, b, spots, clear))
+        value, error = values[index], errors[index]
         text = f"{value:.2f} ± {error:.2f}".replace("-", "−")
         angle = float(np.degrees(np.arctan2(b[1] - a[1], b[0] - a[0])))
         how: dict[str, Any] = {"fontsize": 6, "zorder": 2.5, "rotation": angle}
         how |= {"transform_rotates_text": True, "rotation_mode": "anchor"}
         how["bbox"] = {"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.3}
-        ax.text((a[0] + b[0]) / 2, (a[1] + b[1]) / 2, text, ha="center", va="center", **how)
+        ax.text(*spots[-1], text, ha="center", va="center", **how)
+
+
+def _free_spot(a: Array, b: Array, taken: list[Array], clear: float) -> Array:
+    """The first of some points of a line that is clear of those taken, else the farthest, (2,)."""
+    spots = [a + share * (b - a) for share in ALONG]
+    if not taken:
+        return spots[0]
+    distances = [float(np.hypot(*(np.array(taken) - spot).T).min()) for spot in spots]
+    free = [spot for spot, distance in zip(spots, distances, strict=True) if distance > clear]
+    return free[0] if free else spots[int(np.argmax(distances))]
 
 
 def _legend(ax: Axes, values: Array, largest: float, *, is_signed: bool) -> None:
