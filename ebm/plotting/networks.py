@@ -280,7 +280,8 @@ def _label_couplings(ax: Axes, first: Array, second: Array, values: Array, error
         how: dict[str, Any] = {"fontsize": 6, "zorder": 2.5, "rotation": angle}
         how |= {"transform_rotates_text": True, "rotation_mode": "anchor"}
         how["bbox"] = {"facecolor": "white", "alpha": 0.75, "lw": 0, "pad": 0.3}
-        ax.text(*spots[-1], text, ha="center", va="center", **how)
+        x, y = spots[-1]
+        ax.text(x, y, text, ha="center", va="center", **how)
 
 
 def _free_spot(a: Array, b: Array, taken: list[Array], clear: float) -> Array:
