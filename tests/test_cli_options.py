@@ -194,8 +194,8 @@ def test_a_fit_that_did_not_converge_is_no_success_whatever_its_message(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--ordinal=1-5"], "--ordinal=1-5 (--ordinal is an option of ebm fit)"),
-        (["--missing-at-random"], "(--missing-at-random is an option of ebm fit)"),
+        (["--center=mean"], "=mean (--center is an option of ebm fit and ebm demo)"),
+        (["--thin"], "--thin (--thin is an option of ebm sample)"),
         (["--zzz"], "arguments: --zzz\n"),
     ],
 )

@@ -163,7 +163,7 @@ class TemperedSamples(Samples):
                 f"beta must be between {self.betas[-1]:g} and 1, the ends of the ladder, got "
                 f"{beta:g}; for lower temperatures sample model.scaled(beta)"
             )
-        self._warn_of_poor_mixing()
+        self._warn_of_few_exchanges()
         ensemble = ReweightedSamples(
             space=self.space,
             beta=beta,
@@ -181,10 +181,10 @@ class TemperedSamples(Samples):
             )
         return ensemble
 
-    def _warn_of_poor_mixing(self) -> None:
-        if self.__dict__.get("_said_poor_mixing"):
+    def _warn_of_few_exchanges(self) -> None:
+        if self.__dict__.get("_said_few_exchanges"):
             return
-        object.__setattr__(self, "_said_poor_mixing", True)
+        object.__setattr__(self, "_said_few_exchanges", True)
         poor = np.flatnonzero(self.rejection > LARGEST_REJECTION)
         if len(poor):
             k = int(poor[0])

@@ -304,7 +304,7 @@ def test_poor_weights_and_gaps_are_said():
     with pytest.warns(PoorMixingWarning, match="states hardly pass between beta=1 and 0"):
         ebm.sample(model, ebm.ParallelTempering([0.0]), n_draws=100, rng=0).at(1.0)
     samples = ebm.sample(model, ebm.ParallelTempering([0.0]), n_draws=100, rng=0)
-    object.__setattr__(samples, "_said_poor_mixing", True)
+    object.__setattr__(samples, "_said_few_exchanges", True)
     with pytest.warns(PoorWeightsWarning, match="worth only .* draws, fewer than 50"):
         samples.at(0.3)
 

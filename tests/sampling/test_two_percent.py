@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm._kernels import swaps
 from ebm.sampling._chains import advance
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Sweeper
@@ -159,7 +160,15 @@ def swapped(model, hot, thresholds, monkeypatch):
     def given(stream, shape):
         return thresholds.reshape(shape)
 
-    monkeypatch.setattr("ebm.sampling._ladder.uniforms", given)
+    def scan_at_given(order, first, ladder, memory, counts, stream, words, uniforms, heat):
+        log_weights, heading = memory
+        rejected, trips = counts
+        given_here = given(stream, (len(uniforms) // order.shape[1], order.shape[1]))
+        swaps.exchange_betas(order, first, ladder, log_weights, given_here, rejected, heat)
+        swaps.note_ends(order, heading, trips)
+
+    monkeypatch.setattr("ebm.sampling.tempering.uniforms", given)
+    monkeypatch.setattr("ebm._kernels.swaps.scan_betas", scan_at_given)
     states = all_states(model.space)
     cold, copies = np.repeat(states, len(states), axis=0), np.tile(states, (len(states), 1))
     streams = new_streams(0, len(block_slices(len(cold))))
