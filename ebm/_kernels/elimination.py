@@ -23,6 +23,15 @@ TINY = 2.0**-1022
 
 
 @kernel
+def step_of(k, shapes, bounds, inputs, input_bounds, strides, stride_bounds):
+    """Axes (d,) of the clique of step k, its inputs (m,), and how these lie, (m, d)."""
+    shape = shapes[bounds[k] : bounds[k + 1]]
+    ids = inputs[input_bounds[k] : input_bounds[k + 1]]
+    lies = strides[stride_bounds[k] : stride_bounds[k + 1]]
+    return shape, ids, lies.reshape((ids.shape[0], shape.shape[0]))
+
+
+@kernel
 def eliminate(
     first, last, shapes, bounds, inputs, input_bounds, strides, stride_bounds, places, store, peaks
 ):
@@ -33,14 +42,12 @@ def eliminate(
     rows, weights = np.empty((shapes.max(), RUN)), np.empty(shapes.max())
     product, bits, ends = np.empty(RUN), store.view(np.int64), np.empty(2)
     for k in range(first, last):
-        begin, end = bounds[k], bounds[k + 1]
-        here = slice(input_bounds[k], input_bounds[k + 1])
-        n_inputs, shape, n_values = here.stop - here.start, shapes[begin:end], shapes[begin]
-        lies = strides[stride_bounds[k] : stride_bounds[k + 1]].reshape((n_inputs, end - begin))
-        bases, scale = addressed(inputs[here], places, peaks)
+        shape, ids, lies = step_of(k, shapes, bounds, inputs, input_bounds, strides, stride_bounds)
+        n_values = shape[0]
+        bases, scale = addressed(ids, places, peaks)
         split, length, n_high, only = runs(shape, lies, inner, kinds)
         is_weighed = multiply_alike(rows[:n_values], bases, lies, inner, kinds, length, store)
-        place = np.zeros(end - begin, np.int64)
+        place = np.zeros(shape.shape[0], np.int64)
         out, low, high = places[k], np.int64(2**62), np.int64(0)
         for _ in range(n_high):
             total, order = store[out : out + length], bits[out : out + length]
@@ -94,28 +101,20 @@ def beliefs(
     most = max(1, np.diff(input_bounds).max())
     inner, kinds = np.empty((most, RUN), np.int64), np.empty(most, np.int64)
     rows, weights = np.empty((shapes.max(), RUN)), np.empty(shapes.max())
-    sums = np.empty_like(rows)
-    product, share = np.empty(RUN), np.empty(RUN)
+    product, share, sums = np.empty(RUN), np.empty(RUN), np.empty_like(rows)
     for k in range(last - 1, first - 1, -1):
-        begin, end = bounds[k], bounds[k + 1]
-        here = slice(input_bounds[k], input_bounds[k + 1])
-        n_inputs, shape, n_values = here.stop - here.start, shapes[begin:end], shapes[begin]
-        lies = strides[stride_bounds[k] : stride_bounds[k + 1]].reshape((n_inputs, end - begin))
-        bases, scale = addressed(inputs[here], places, peaks)
-        targets, _ = addressed(inputs[here], belief_places, peaks)
-        for i in range(n_inputs):
-            if inputs[here.start + i] < 0:
-                size = 1
-                for axis in range(end - begin):
-                    size *= shape[axis] if lies[i, axis] else 1
-                marginals[targets[i] : targets[i] + size] = 0.0
+        shape, ids, lies = step_of(k, shapes, bounds, inputs, input_bounds, strides, stride_bounds)
+        n_inputs, n_values = ids.shape[0], shape[0]
+        bases, scale = addressed(ids, places, peaks)
+        targets, _ = addressed(ids, belief_places, peaks)
+        forget_messages(ids, shape, lies, targets, marginals)
         split, length, n_high, only = runs(shape, lies, inner, kinds)
         is_weighed = multiply_alike(rows[:n_values], bases, lies, inner, kinds, length, store)
         sums[:n_values, :length] = 0.0
-        place, target_place = np.zeros(end - begin, np.int64), np.zeros(end - begin, np.int64)
+        place, target_place = np.zeros_like(shape), np.zeros_like(shape)
         out, believed = places[k], belief_places[k]
         for _ in range(n_high):
-            if end == begin + 1:
+            if shape.shape[0] == 1:
                 share[0] = 1.0 / store[out]
             else:
                 message = store[out : out + length]
@@ -150,26 +149,51 @@ def beliefs(
                     for at in range(length):
                         total += product[at]
                         sums[x, at] += product[at]
-                    for i in range(n_inputs):
-                        target = targets[i] + x * lies[i, 0]
-                        if kinds[i] == CONSTANT:
-                            marginals[target] += total
-                        elif kinds[i] == ROW:
-                            belief = in_row(marginals, targets[i], length, n_values)
-                            for at in range(length):
-                                belief[at, x] += product[at]
-                        elif kinds[i] == ELSEWHERE:
-                            for at in range(length):
-                                marginals[target + inner[i, at]] += product[at]
+                    believe(
+                        product, total, x, n_values, targets, lies, inner, kinds, length, marginals
+                    )
             out, believed = out + length, believed + length
             advance(place, bases, shape, lies, split)
             advance(target_place, targets, shape, lies, split)
-        for i in range(n_inputs):
-            if kinds[i] == ALIKE:
-                for x in range(n_values):
-                    target = targets[i] + x * lies[i, 0]
-                    for at in range(length):
-                        marginals[target + inner[i, at]] += sums[x, at]
+        believe_alike(sums[:n_values], targets, lies, inner, kinds, length, marginals)
+
+
+@kernel
+def forget_messages(ids, shape, lies, targets, marginals):
+    """Nothing is believed yet of the messages among the inputs of a step."""
+    for i in range(ids.shape[0]):
+        if ids[i] < 0:
+            size = 1
+            for axis in range(shape.shape[0]):
+                size *= shape[axis] if lies[i, axis] else 1
+            marginals[targets[i] : targets[i] + size] = 0.0
+
+
+@kernel
+def believe(product, total, x, n_values, targets, lies, inner, kinds, length, marginals):
+    """Add a run of products at value x, and their sum, to what is believed of each input."""
+    for i in range(lies.shape[0]):
+        target = targets[i] + x * lies[i, 0]
+        if kinds[i] == CONSTANT:
+            marginals[target] += total
+        elif kinds[i] == ROW:
+            belief = in_row(marginals, targets[i], length, n_values)
+            for at in range(length):
+                belief[at, x] += product[at]
+        elif kinds[i] == ELSEWHERE:
+            for at in range(length):
+                marginals[target + inner[i, at]] += product[at]
+
+
+@kernel
+def believe_alike(sums, targets, lies, inner, kinds, length, marginals):
+    """Add the sums over all runs, (n_values, RUN), to inputs that lie alike on each."""
+    for i in range(lies.shape[0]):
+        if kinds[i] == ALIKE:
+            for x in range(sums.shape[0]):
+                target = targets[i] + x * lies[i, 0]
+                for at in range(length):
+                    marginals[target + inner[i, at]] += sums[x, at]
 
 
 @kernel
@@ -228,9 +252,8 @@ def operations(shapes, bounds, inputs, input_bounds, strides, stride_bounds):
     inner, kinds = np.empty((most, RUN), np.int64), np.empty(most, np.int64)
     counts = np.zeros(3)
     for k in range(bounds.shape[0] - 1):
-        n_inputs = input_bounds[k + 1] - input_bounds[k]
-        shape = shapes[bounds[k] : bounds[k + 1]]
-        lies = strides[stride_bounds[k] : stride_bounds[k + 1]].reshape((n_inputs, shape.shape[0]))
+        shape, ids, lies = step_of(k, shapes, bounds, inputs, input_bounds, strides, stride_bounds)
+        n_inputs = ids.shape[0]
         _, length, n_high, only = runs(shape, lies, inner, kinds)
         entries = float(length) * n_high * shape[0]
         n_alike = (kinds[:n_inputs] == ALIKE).sum()

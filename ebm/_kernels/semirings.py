@@ -16,6 +16,7 @@ from ebm._kernels.elimination import (
     advance,
     in_row,
     runs,
+    step_of,
 )
 from ebm._kernels.jit import kernel
 
@@ -47,16 +48,14 @@ def least(
     alike, sums = np.empty((2, shapes.max(), RUN)), np.empty((2, shapes.max(), RUN))
     weights = np.empty((2, 2))
     for k in range(first, last):
-        begin, end = bounds[k], bounds[k + 1]
-        here = slice(input_bounds[k], input_bounds[k + 1])
-        shape, n_values, ids = shapes[begin:end], shapes[begin], inputs[here]
-        lies = strides[stride_bounds[k] : stride_bounds[k + 1]].reshape((len(ids), end - begin))
+        shape, ids, lies = step_of(k, shapes, bounds, inputs, input_bounds, strides, stride_bounds)
+        n_values = shape[0]
         bases, _ = addressed(ids, places, ones)
         split, length, n_high, only = runs(shape, lies, inner, kinds)
         alike[0, :n_values, :length], alike[1, :n_values, :length] = 0.0, 1.0
         way = ids, bases, lies, inner, kinds, length
         join(alike, n_values, True, way, energies, numbers, prime)
-        place, out = np.zeros(end - begin, np.int64), places[k]
+        place, out = np.zeros_like(shape), places[k]
         for _ in range(n_high):
             best = energies[out : out + length]
             if only >= 0 and ids[only] < 0 and n_values == 2 and prime == 0.0:

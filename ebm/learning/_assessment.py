@@ -85,10 +85,7 @@ def likelihood_result(
     if reason == "undetermined" and direction is not None:
         named = ", ".join(map(repr, loss.units_of(direction)))
         sentence = f"{sentence}; the direction is one of the parameters of {named}"
-    if reason in NO_MAXIMUM and not is_told:
-        warn(notes[0], NoMaximumWarning)
-    elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
-        warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
+    _warn_of_ending(reason, sentence, notes[0] if reason in NO_MAXIMUM and not is_told else "")
     misfit = loss.misfit(point.model, point.ensemble)
     if is_on_graph and loss.is_tied:
         # That of parameters that may not change is not known.
@@ -110,6 +107,14 @@ def likelihood_result(
         history=run.history,
         warnings=(*notes, *why),
     )
+
+
+def _warn_of_ending(reason: str, sentence: str, no_maximum: str) -> None:
+    """Warn of a maximum that does not exist, where that is news, or of a search that failed."""
+    if no_maximum:
+        warn(no_maximum, NoMaximumWarning)
+    elif reason in {"iterations", "rounding", "undetermined", "unbounded"}:
+        warn(f"the fit has not converged: {sentence}", NotConvergedWarning)
 
 
 def information_at(loss: LikelihoodLoss, point: Point) -> tuple[Array | None, str]:
