@@ -161,6 +161,7 @@ class Annealing:
     def __post_init__(self) -> None:
         check_settings(self, n_chains=2, n_steps=1, sweeps=1)
 
+    @single_threaded_blas()
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
     ) -> AnnealedSamples:

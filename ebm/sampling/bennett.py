@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
@@ -130,6 +131,7 @@ class _TwoWayAnnealing(ABC):
             error, doubt = math.nan, f"{doubt}: raise n_steps, or n_chains"
         return LogPartition(value, error, self._name, size, *works.bounds, how, note=doubt)
 
+    @single_threaded_blas()
     def works(
         self, model: EnergyModel, source: np.random.Generator, progress: bool = False
     ) -> Works:

@@ -145,6 +145,7 @@ class PopulationAnnealing:
     def __post_init__(self) -> None:
         check_settings(self, n_members=2, n_populations=1, n_steps=1, sweeps=1)
 
+    @single_threaded_blas()
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
     ) -> PopulationSamples:
