@@ -21,7 +21,7 @@ RUNGS = (
     "_types",
     "_arrays",
     "_devices _files _progress _randomness _parallel _text",
-    "_checkpoints",
+    "_checkpoints _processor",
     "_jobs",
     "_iterate",
     "spaces",
