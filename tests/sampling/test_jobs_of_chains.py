@@ -171,3 +171,54 @@ class Bowl(ebm.EnergyModel):
 
     def state_gradient(self, states):
         return np.asarray(states)
+
+
+#: Chains along models, and along two layers without models, in three blocks.
+PATHS = {"models": kernels.pairs(), "layers": SMALL_LAYERS}
+METHODS = {
+    "annealing": ebm.Annealing(n_chains=600, n_steps=30),
+    "ratio": ebm.sampling.BennettRatio(ebm.Annealing(n_chains=600, n_steps=20)),
+}
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", METHODS)
+def test_annealing_has_the_same_bits_on_any_engine(path, method, engines):
+    model, method = PATHS[path], METHODS[method]
+    here = ebm.log_partition(model, method, rng=1)
+    for engine in engines:
+        there = ebm.log_partition(model, method, rng=1, executor=engine)
+        assert repr(there) == repr(here)
+        assert (there.value, there.standard_error) == (here.value, here.standard_error)
+        assert (there.lower.value, there.effective_size) == (
+            here.lower.value,
+            here.effective_size,
+        )
+        assert max(engine.lengths) < 2**20
+
+
+def test_annealed_states_and_weights_have_the_same_bits(engines):
+    method = ebm.Annealing(n_chains=600, n_steps=10)
+    here, there = (method.run(kernels.pairs(), rng=1, executor=e) for e in (None, engines[0]))
+    np.testing.assert_array_equal(here.states, there.states)
+    np.testing.assert_array_equal(here.log_weights, there.log_weights)
+
+
+def test_chains_that_turn_round_have_the_same_bits(engines, monkeypatch):
+    """Where there are no exact draws to start from."""
+    monkeypatch.setattr(ebm.sampling.BennettRatio, "_drawn", lambda *_: (None, ""))
+    method = METHODS["ratio"]
+    here, there = (
+        ebm.log_partition(SMALL_LAYERS, method, rng=1, executor=e) for e in (None, engines[0])
+    )
+    assert "their ends" in here.message
+    assert here.value == there.value
+
+
+def test_functions_are_not_given_an_executor(engines):
+    with pytest.raises(ModelError, match="cannot be handed on to exact"):
+        ebm.log_partition(kernels.pairs(), ebm.exact, executor=engines[0])
+    with pytest.raises(ModelError, match="PopulationAnnealing are resampled together"):
+        ebm.log_partition(kernels.pairs(), ebm.PopulationAnnealing(), executor=engines[0])
+    with pytest.raises(EbmError, match="executor must have submit"):
+        ebm.log_partition(kernels.pairs(), ebm.Annealing(), executor=2)
