@@ -2,7 +2,7 @@
 
 Jobs run here or in whatever has ``submit``. A job depends on its input alone, its seed included,
 and computes on one thread where it runs elsewhere, so that answers are the same to the last bit for
-any engine and number of workers on one kind of processor.
+any engine and number of workers on one kind of processor. Answers say which kind made them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import os
 import pickle
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,12 +24,15 @@ from numpy.typing import NDArray
 
 from ebm._checkpoints import checkpoint_folder, digest, read_checkpoint, write_checkpoint
 from ebm._parallel import one_thread, single_threaded_blas
-from ebm.errors import EbmError
+from ebm._processor import processor
+from ebm.errors import EbmError, EbmWarning, warn
 
 Answer = Mapping[str, NDArray[Any]]
 
 _depth: ContextVar[int] = ContextVar("depth of loops within each other", default=0)
 
+#: The name under which an answer has the kind of processor that made it.
+MADE_BY = "made_by"
 #: What jobs have in common travels with each of them up to so many bytes, and beyond in a file.
 MOST_BYTES = 2**18
 #: Errors of what cannot be pickled, and of much else.
@@ -58,7 +62,8 @@ def run_jobs(
 
     What is ``shared``, such as the data, travels once to each worker. A ``checkpoint`` is a folder
     with a file for each answer, written as it comes; what is stored is not asked for again, and
-    ``settings`` name what both runs must have in common. ``progress`` is called with the number of
+    ``settings`` name what both runs must have in common. A warning says if another kind of
+    processor than this one made some of them. ``progress`` is called with the number of
     answers so far. A job that fails elsewhere is tried once more. Ctrl-C ends the whole, not one
     job.
     """
@@ -80,7 +85,28 @@ def run_jobs(
                 write_checkpoint(folder / _name(k), settings, _as_arrays(answer))
             if progress is not None:
                 progress(len(answers))
-    return [answers[k] for k in range(len(inputs))]
+    _warn_of_other_processors(answers.values(), folder)
+    return [_without_maker(answers[k]) for k in range(len(inputs))]
+
+
+def _warn_of_other_processors(answers: Collection[Answer], folder: Path | None) -> None:
+    """Say that some answers have the last bits of another kind of processor."""
+    here = processor()
+    makers = Counter(str(answer[MADE_BY]) for answer in answers if MADE_BY in answer)
+    others = sorted(set(makers) - {here})
+    if others:
+        stored = "" if folder is None else f", or remove those in {folder} that others made"
+        warn(
+            f"{sum(makers[other] for other in others)} of {len(answers)} jobs were done by another "
+            f"kind of processor or BLAS ({'; '.join(others)}) than this one ({here}): the last "
+            "bits of the result are not those of one kind alone; for these give all jobs to "
+            f"workers of one kind{stored}",
+            EbmWarning,
+        )
+
+
+def _without_maker(answer: Answer) -> Answer:
+    return {name: part for name, part in answer.items() if name != MADE_BY}
 
 
 def require_engine(executor: Any) -> None:
@@ -105,7 +131,7 @@ def _made_here(
     for k in missing:
         with single_threaded_blas():
             answer = function(*shared, inputs[k])
-        yield k, answer
+        yield k, {**answer, MADE_BY: np.array(processor())}
 
 
 def _made_elsewhere(
@@ -243,7 +269,7 @@ def _answer_of(function: Callable[..., Answer], package: Package, job: Any) -> A
     if shared is None:
         return None
     with loop(), one_thread(), single_threaded_blas():
-        return function(*shared, job)
+        return {**function(*shared, job), MADE_BY: np.array(processor())}
 
 
 @contextmanager

@@ -57,6 +57,11 @@ def _controller_with(scipy_loaded: bool) -> Any:
     return ThreadpoolController()
 
 
+def blas_libraries() -> list[dict[str, Any]]:
+    """What is known of each BLAS in this process."""
+    return [library for library in _blas_controller().info() if library["user_api"] == "blas"]
+
+
 def _change_limit(change: Callable[[], Any]) -> Any:
     """The result of a change of BLAS limits, from any thread."""
     # threadpoolctl 3.8 lets only the thread that limited OpenBLAS first change it again, unless

@@ -23,7 +23,7 @@ RUNGS = (
     "_devices _files _pictures _progress _randomness _parallel _text",
     "_summary",
     "_model_summary",
-    "_checkpoints",
+    "_checkpoints _processor",
     "_jobs",
     "_iterate",
     "spaces",

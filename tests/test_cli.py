@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import ebm
+from ebm._processor import processor
 from ebm.cli import fitting, main
 from ebm.cli.command import _Interrupts
 from ebm.enumeration import exact
@@ -512,7 +513,7 @@ def test_the_module_is_a_command(table: Path) -> None:
     assert done.returncode == 0
     assert "400 x 3" in done.stdout
     assert done.stderr == ""
-    assert command("--version").stdout == f"ebm {ebm.__version__}\n"
+    assert command("--version").stdout == f"ebm {ebm.__version__}\n{processor()}\n"
 
 
 def test_the_module_fails_like_a_command(tmp_path: Path) -> None:

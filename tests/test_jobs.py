@@ -3,16 +3,20 @@
 import multiprocessing
 import os
 import pickle
+import platform
 import signal
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
+import threadpoolctl
 
+from ebm import _jobs
 from ebm._iterate import iterate
 from ebm._jobs import is_inner, loop, run_jobs
 from ebm._parallel import number_of_jobs
-from ebm.errors import EbmError, FileFormatError
+from ebm._processor import processor
+from ebm.errors import EbmError, EbmWarning, FileFormatError
 
 
 def draws(seed):
@@ -236,6 +240,39 @@ def test_progress_is_told_the_number_of_answers(tmp_path):
     assert told == [1, 2]
     run_jobs(draws, SEEDS, checkpoint=path, progress=told.append)
     assert told == [1, 2, 3, 4, 5, 6]
+
+
+def test_answers_of_another_kind_of_processor_are_told_of(tmp_path, monkeypatch):
+    """Stored ones and those of workers; what a caller gets says nothing of it."""
+    path, here = tmp_path / "jobs", processor()
+    with monkeypatch.context() as patch:
+        patch.setattr(_jobs, "processor", lambda: "ENIAC, by hand")
+        run_jobs(draws, SEEDS[:2], checkpoint=path)
+    with pytest.warns(EbmWarning, match="2 of 6 jobs were done by another kind") as caught:
+        answers = run_jobs(draws, SEEDS, checkpoint=path)
+    check(answers, SEEDS)
+    assert "(ENIAC, by hand)" in str(caught[0].message)
+    assert here in str(caught[0].message)
+    assert str(path) in str(caught[0].message)
+    assert {name for answer in answers for name in answer} == {"values", "seed"}
+
+    class Foreign(Bare):
+        def submit(self, function, *parts):
+            future = self.executor.submit(function, *parts)
+            future.result()["made_by"] = np.array("ABACUS")
+            return future
+
+    with ThreadPoolExecutor(1) as executor, pytest.warns(EbmWarning, match="6 of 6 .*ABACUS"):
+        check(run_jobs(draws, SEEDS, executor=Foreign(executor)), SEEDS)
+
+
+def test_processors_are_told_by_instructions_and_by_blas():
+    """As threadpoolctl sees the library that numpy has, if it knows that."""
+    instructions, blas = processor().split(", ")
+    assert instructions.split()[0] == platform.machine()
+    libraries = [x for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"]
+    described = {f"{x['internal_api']} {x['version']} {x['architecture']}" for x in libraries}
+    assert blas in described or not libraries
 
 
 class Halving:

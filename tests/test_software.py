@@ -242,3 +242,49 @@ print(ebm.exact(result.model).sample(3, rng=0).shape)
             out, _ = process.communicate(timeout=120)
             assert process.returncode == 0
             assert out == "True 1\n(3, 5)\n"
+
+
+class TestBits:
+    """What BLAS adds on several threads it adds in another order."""
+
+    SCRIPT = """
+import hashlib
+import numpy as np
+import ebm
+from ebm.perturbation import bethe, expand, plefka
+
+rng = np.random.default_rng(0)
+
+def bits(name, *values):
+    words = b"".join(np.asarray(value, dtype=float).tobytes() for value in values)
+    print(name, hashlib.blake2b(words, digest_size=8).hexdigest())
+
+def glass(n, width):
+    couplings = np.triu(rng.normal(0, width / np.sqrt(n), (n, n)), 1)
+    return ebm.IsingModel(couplings + couplings.T, rng.normal(0, 0.3, n))
+
+def layers(n, m, width):
+    parts = rng.normal(0, width, (n, m)), rng.normal(0, 0.3, n), rng.normal(0, 0.3, m)
+    return ebm.RestrictedBoltzmannMachine(*parts)
+
+expansion = expand(glass(100, 0.3), 2)
+bits("expansion", expansion.log_partition, expansion.mean, expansion.covariance)
+bits("its errors", expansion.log_partition_error, expansion.covariance_error)
+bits("its sums", expansion.inverse_series().covariance, expansion.pade())
+for solve in (bethe, lambda model: plefka(model, 2)):
+    solution = solve(glass(100, 0.3))
+    bits("solution", solution.log_partition, solution.mean, solution.covariance)
+wide = layers(784, 500, 5.0)
+bits("annealing", ebm.Annealing(n_chains=100, n_steps=5).run(wide, rng=0).log_weights)
+populations = ebm.PopulationAnnealing(n_populations=2, n_members=100, n_steps=3)
+bits("populations", populations.run(layers(784, 500, 0.05), rng=0).log_partitions)
+ratio = ebm.sampling.BennettRatio(ebm.Annealing(n_chains=300, n_steps=8))
+bits("ratio", ebm.log_partition(layers(100, 80, 0.05), ratio, rng=0).value)
+bits("pairs", ebm.Annealing(n_chains=300, n_steps=5).run(glass(300, 2.0), rng=0).log_weights)
+"""
+
+    def test_they_are_the_same_for_any_number_of_threads(self):
+        names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+        one, two = (run(self.SCRIPT, **dict.fromkeys(names, n)) for n in "12")
+        assert one.count("\n") == 9
+        assert one == two

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ebm import __version__
+from ebm._processor import processor
 from ebm._text import one_line
 from ebm.cli import comparing, drawing, fitting, mapping
 from ebm.cli.options import in_options
@@ -57,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Exit codes: 0 success; 1 a fit did not converge or chains did not mix; 2 an "
         "error; 130 interrupted by Ctrl-C.",
     )
-    parser.add_argument("--version", action="version", version=f"ebm {__version__}")
+    parser.add_argument(
+        "--version", action=_Version, nargs=0, help="show version, processor and BLAS, and exit"
+    )
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="{fit,compare-groups,sample,landscape,demo}"
     )
@@ -67,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     mapping.add_landscape(commands)
     fitting.add_demo(commands)
     return parser
+
+
+class _Version(argparse.Action):
+    """What the last bits of results depend on."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        print(f"ebm {__version__}\n{processor()}")
+        parser.exit()
 
 
 def _of_no_option(unknown: list[str], parser: argparse.ArgumentParser) -> str:

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from ebm._checkpoints import fingerprint
-from ebm._jobs import Answer, Engine, run_jobs
+from ebm._jobs import Answer, Engine, number_of_workers, run_jobs
 from ebm._parallel import awaited, map_blocks, single_threaded_blas
 from ebm._types import Array
 from ebm.enumeration._factors import CERTIFIED, FactorMatrices, Factors, log_lost_share
@@ -81,6 +81,15 @@ class Elsewhere(NamedTuple):
     executor: Engine | None = None
     checkpoint: str | os.PathLike[str] | None = None
 
+    @property
+    def is_given(self) -> bool:
+        """Whether a caller asked for either."""
+        return self.executor is not None or self.checkpoint is not None
+
+    def at_a_time(self, n_jobs: int) -> int:
+        """How many jobs run at a time, by workers or by threads here."""
+        return max(n_jobs, number_of_workers(self.executor))
+
 
 #: In this process, with nothing stored.
 HERE = Elsewhere()
@@ -124,19 +133,32 @@ def _blocks_of_a_job(parts: Split) -> int:
 
 def sum_by_jobs(form: QuadraticForm, parts: Split, n_jobs: int, elsewhere: Elsewhere) -> Totals:
     """The same in jobs of a few seconds, which do not depend on where they run."""
-    n_blocks, length = parts.fixed.size, _blocks_of_a_job(parts)
-    jobs = [(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)]
+    settings = {
+        "energy function": fingerprint(form.matrix) + fingerprint(form.vector),
+        # Features are 0 and 1, or −1 and 1: the same couplings are two energies.
+        "coding": " ".join(fingerprint(group.table) for group in parts),
+    }
+    cut = parts.fixed.size, _blocks_of_a_job(parts)
+    return added_by_jobs(_job, (form, parts), cut, n_jobs, elsewhere, settings)
+
+
+def added_by_jobs(
+    job: Callable[..., Answer],
+    shared: tuple[Any, ...],
+    cut: tuple[int, int],
+    n_jobs: int,
+    elsewhere: Elsewhere,
+    settings: Mapping[str, str],
+) -> Totals:
+    """Totals of so many blocks, cut into runs of so many, from ``job(*shared, n_jobs, run)``."""
+    n_blocks, length = cut
     answers = run_jobs(
-        _job,
-        jobs,
-        shared=(form, parts, n_jobs if elsewhere.executor is None else 1),
+        job,
+        [(k, min(k + length, n_blocks)) for k in range(0, n_blocks, length)],
+        shared=(*shared, n_jobs if elsewhere.executor is None else 1),
         executor=elsewhere.executor,
         checkpoint=elsewhere.checkpoint,
-        # Features are 0 and 1, or −1 and 1: the same couplings are two energies.
-        settings={
-            "energy function": fingerprint(form.matrix) + fingerprint(form.vector),
-            "coding": " ".join(fingerprint(group.table) for group in parts),
-        },
+        settings=settings,
     )
     sums = (BlockSums(float(answer["top"]), answer["total"]) for answer in answers)
     top, total, _ = added(sums)
@@ -144,10 +166,15 @@ def sum_by_jobs(form: QuadraticForm, parts: Split, n_jobs: int, elsewhere: Elsew
     return totals_of(top, total, np.concatenate(logs))
 
 
+def answer_of(summed: Sum) -> Answer:
+    """What a job hands back of its blocks."""
+    top, total, logs = summed
+    return {"top": np.array(float(top)), "total": total, "block_logs": logs}
+
+
 def _job(form: QuadraticForm, parts: Split, n_jobs: int, blocks: tuple[int, int]) -> Answer:
     """The sum over a run of blocks; with the potential, as no job knows of the others."""
-    top, total, logs = _sum_over(range(*blocks), form, parts, n_jobs, with_potential=True)
-    return {"top": np.array(float(top)), "total": total, "block_logs": logs}
+    return answer_of(_sum_over(range(*blocks), form, parts, n_jobs, with_potential=True))
 
 
 def in_chunks(

@@ -12,6 +12,7 @@ from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._limits import Limits
 from ebm.enumeration._log_weights import cut_layers
+from ebm.enumeration._products import HERE, Elsewhere
 from ebm.enumeration._two_layers import LayerMoments, RestrictedEnumeration
 from ebm.enumeration.exact_ensemble import ExactEnsemble
 from ebm.forms import LayeredForm
@@ -33,6 +34,7 @@ class RecodedEnumeration(ExactEnsemble):
         form: LayeredForm,
         limits: Limits,
         n_jobs: int,
+        elsewhere: Elsewhere = HERE,
     ) -> None:
         self.model, self.space, self._limits = model, space, limits
         visible_units, self._hidden_units = form.visible_units, form.hidden_units
@@ -49,7 +51,9 @@ class RecodedEnumeration(ExactEnsemble):
             offset=form.constant,
         )
         cut = cut_layers(machine.layered_form())
-        self._recoded = RestrictedEnumeration(machine, Binary(space.n), cut, limits, n_jobs)
+        self._recoded = RestrictedEnumeration(
+            machine, Binary(space.n), cut, limits, n_jobs, elsewhere
+        )
         self._resolved, self._ground = None, self._recoded._ground
         self._log_relative = self._recoded._log_relative
         self.log_partition = self._recoded.log_partition

@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 
+from ebm._checkpoints import fingerprint
+from ebm._jobs import Answer
 from ebm._parallel import awaited, single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration._layer_sums import LayerWeights, Workspace, block_bits
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.enumeration._log_weights import Cut, Resolution, inputs_of, resolved_layers
-from ebm.enumeration._products import BlockSums, combine, in_chunks
+from ebm.enumeration._products import (
+    HERE,
+    BlockSums,
+    Elsewhere,
+    Totals,
+    added,
+    added_by_jobs,
+    answer_of,
+    combine,
+    in_chunks,
+)
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
 from ebm.forms import LayeredForm
 from ebm.model import EnergyModel
@@ -28,6 +40,8 @@ OfBlock = Callable[[int, Array, Array, Workspace], tuple[Array, ...]]
 
 #: Means of units of the other layer held at a time by one thread.
 CHUNK = 2**19
+#: Factors of a job, about two seconds of one thread.
+FACTORS_OF_A_JOB = 2**32
 #: Below this many factors one thread is fastest.
 SMALL = 2**18
 #: Seconds per state; per state and unit of the other layer for its factor, for its mean, and for
@@ -71,6 +85,7 @@ class RestrictedEnumeration(ExactEnsemble):
         cut: Cut[LayeredForm],
         limits: Limits,
         n_jobs: int,
+        elsewhere: Elsewhere = HERE,
         *,
         layer: Literal["visible", "hidden"] | None = None,
     ) -> None:
@@ -89,15 +104,39 @@ class RestrictedEnumeration(ExactEnsemble):
         self._is_small = self._n_states * self._n_other < SMALL
         self._n_jobs = 1 if self._is_small else n_jobs
         self._what = f"the {describe_size(own_space)} of the {self.layer} layer"
-        self._require(f"enumerating {self._what}", SECONDS_BY_PRODUCTS * self._n_other)
+        # Scales of energies in two parts are no plain numbers.
+        is_short = self._n_states * self._n_other <= FACTORS_OF_A_JOB
+        is_divided = not is_short and self._resolved is None
+        at_a_time = elsewhere.at_a_time(self._n_jobs) if is_divided else self._n_jobs
+        seconds = SECONDS_BY_PRODUCTS * self._n_other
+        self._require(f"enumerating {self._what}", seconds, at_a_time=at_a_time)
         self._layer = self._layer_weights(forms)
         self._in_log_domain = SECONDS_BY_LOGS * len(forms) * self._layer.n_in_log_domain
-        self._require(f"enumerating {self._what} in the log domain", self._in_log_domain)
-        with self._blas():
-            self._totals = combine(in_chunks(self._sums, range(self._layer.n_blocks), self._n_jobs))
+        seconds = self._in_log_domain
+        self._require(f"enumerating {self._what} in the log domain", seconds, at_a_time=at_a_time)
+        self._totals = self._sum_by_jobs(elsewhere) if is_divided else self._sum()
         self._set_totals(self._totals, cut.whole.constant)
         if self._resolved is not None:
             self._require_resolution(cut.resolution)
+
+    @property
+    def _blocks_of_a_job(self) -> int:
+        """Of factors of units of the other layer as many as take a few seconds."""
+        states = 2 ** sum(block_bits(self._k))
+        return max(1, int(FACTORS_OF_A_JOB // (states * self._n_other)))
+
+    def _sum(self) -> Totals:
+        with self._blas():
+            return combine(in_chunks(self._sums, range(self._layer.n_blocks), self._n_jobs))
+
+    def _sum_by_jobs(self, elsewhere: Elsewhere) -> Totals:
+        """The same in jobs of a few seconds, which do not depend on where they run."""
+        form = self._forms[0]
+        numbers = form.weights, form.visible, form.hidden
+        settings = {"energy function": " ".join(fingerprint(part) for part in numbers)}
+        cut = self._layer.n_blocks, self._blocks_of_a_job
+        shared = (self._layer,)
+        return added_by_jobs(_job, shared, cut, self._n_jobs, elsewhere, settings)
 
     def _layer_weights(self, forms: tuple[LayeredForm, ...]) -> LayerWeights:
         """The log weights of the enumerated layer, the other one summed out."""
@@ -167,8 +206,7 @@ class RestrictedEnumeration(ExactEnsemble):
             yield block, logs, np.exp(logs - self._totals.log_relative), work
 
     def _sums(self, blocks: range) -> list[BlockSums]:
-        work = self._layer.workspace()
-        return [self._layer.sums(block, work) for block in awaited(blocks)]
+        return _sums_of(self._layer, blocks)
 
     def _averages(self, of_block: OfBlock) -> list[Array]:
         """Sums over all states from those of each block, added in one order by any threads."""
@@ -240,8 +278,15 @@ class RestrictedEnumeration(ExactEnsemble):
             visible[start : start + rows] = rng.random(means.shape) < means
         return visible
 
-    def _require(self, what: str, seconds_per_state: float, n_bytes: float = 0.0) -> None:
-        seconds = self._n_states * (SECONDS_PER_STATE + seconds_per_state) / self._n_jobs
+    def _require(
+        self,
+        what: str,
+        seconds_per_state: float,
+        n_bytes: float = 0.0,
+        at_a_time: int | None = None,
+    ) -> None:
+        workers = at_a_time or self._n_jobs
+        seconds = self._n_states * (SECONDS_PER_STATE + seconds_per_state) / workers
         rows, columns = (2**bits for bits in block_bits(self._k))
         block = 6 * rows * columns * self._n_jobs
         tables = 5 * self._n_other * (columns + rows * self._n_jobs)
@@ -263,6 +308,17 @@ class RestrictedEnumeration(ExactEnsemble):
             8.0 * numbers_per_state * size,
             "ask for moments, log_probability or draws, which need no pass over visible states",
         )
+
+
+def _sums_of(layer: LayerWeights, blocks: range) -> list[BlockSums]:
+    work = layer.workspace()
+    return [layer.sums(block, work) for block in awaited(blocks)]
+
+
+def _job(layer: LayerWeights, n_jobs: int, blocks: tuple[int, int]) -> Answer:
+    """The sum over a run of blocks of the enumerated layer."""
+    with single_threaded_blas():
+        return answer_of(added(in_chunks(partial(_sums_of, layer), range(*blocks), n_jobs)))
 
 
 def _added(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ebm._arrays import is_sparse
 from ebm._checkpoints import checkpoint_folder
-from ebm._jobs import Engine, number_of_workers, require_engine
+from ebm._jobs import Engine, require_engine
 from ebm._parallel import number_of_jobs
 from ebm.enumeration._blocked import BlockedEnumeration
 from ebm.enumeration._bounded_sums import ConditionalBounded
@@ -40,7 +40,7 @@ from ebm.enumeration._recoded_layers import RecodedEnumeration
 from ebm.enumeration._two_layers import RestrictedEnumeration
 from ebm.enumeration._uniform_ensemble import by_classes, may_be_uniform
 from ebm.enumeration.exact_ensemble import ExactEnsemble
-from ebm.errors import EbmError, EnumerationLimitError, ModelError
+from ebm.errors import EbmError, EbmWarning, EnumerationLimitError, ModelError, warn
 from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, offered_form, summable_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._counts import pairs_and_count
@@ -50,6 +50,8 @@ from ebm.units import Gaussian
 
 __all__ = ["exact"]
 
+#: What is summed in jobs where it is long.
+DIVIDED = (PairwiseEnumeration, RestrictedEnumeration, RecodedEnumeration)
 #: Units of a model of counts from which on there are three groups.
 FEWEST_UNITS = 3
 #: Seconds of an elimination from which on a determinant is taken where there is one.
@@ -98,9 +100,10 @@ def exact(
         Takes the matrix products of a pairwise model in torch, such as ``"cuda"`` or ``"cpu"``, in
         double precision; errors are bounded as without it.
     executor : object with submit, optional
-        Runs the jobs of a pairwise model, of 2^33 states each: a pool of
-        :mod:`concurrent.futures`, or of another engine. The result does not depend on it. All
-        other sums are made here.
+        Runs the jobs of a pairwise model, of 2^33 states each, and of a restricted machine, of 2^32
+        states times units of the other layer: a pool of :mod:`concurrent.futures`, or of another
+        engine. The result does not depend on it. Later passes over hidden states, and all other
+        sums, are made here.
     checkpoint : path-like, optional
         Folder to which the sums of finished jobs are written, and from which a later call for the
         same model goes on.
@@ -125,6 +128,11 @@ def exact(
         If a limit would be exceeded.
     PrecisionError
         If energies are above about 10¹⁶ and rounding hides which of several states is the lowest.
+
+    Warns
+    -----
+    EbmWarning
+        If there is an ``executor`` or a ``checkpoint``, and the sum is no such one.
 
     Notes
     -----
@@ -151,10 +159,25 @@ def exact(
                 "device takes the whole sum: leave out executor and checkpoint beside it"
             )
         return enumerated_on_device(model, space, device, n_jobs, limits)
+    elsewhere = Elsewhere(executor, checkpoint)
+    ensemble = _summed(model, space, limits, n_jobs, elsewhere)
+    if elsewhere.is_given and type(ensemble) not in DIVIDED:
+        warn(
+            f"this sum is one job, which was made here ({ensemble.route}): executor and checkpoint "
+            "had no effect; in jobs are sums of pairs and over the states of one layer",
+            EbmWarning,
+        )
+    return ensemble
+
+
+def _summed(
+    model: EnergyModel, space: Any, limits: Limits, n_jobs: int | None, elsewhere: Elsewhere
+) -> ExactEnsemble:
+    """The ensemble by the route that costs least."""
     if not isinstance(space, FiniteSpace):
         return _with_real_units(model, limits, number_of_jobs(n_jobs))
     kind, jobs = offered_form(model), number_of_jobs(n_jobs)
-    at_a_time = max(jobs, number_of_workers(executor))
+    at_a_time = elsewhere.at_a_time(jobs)
     on_graph = _by_elimination(model, space, limits, jobs, at_a_time)
     if on_graph is not None:
         return on_graph
@@ -177,16 +200,18 @@ def exact(
                 raise EnumerationLimitError(f"{error}; {reasons}") from None
             return on_the_plane
         cut = cut_form(summable_form(model))
-        return PairwiseEnumeration(model, space, cut, limits, jobs, Elsewhere(executor, checkpoint))
+        return PairwiseEnumeration(model, space, cut, limits, jobs, elsewhere)
     if kind is LayeredForm:
         form = summable_form(model)
         if form.is_binary and isinstance(space, Binary):
-            return RestrictedEnumeration(model, space, cut_layers(form), limits, jobs)
+            cut_in_two = cut_layers(form)
+            return RestrictedEnumeration(model, space, cut_in_two, limits, jobs, elsewhere)
         if are_two_valued(form):
-            return RecodedEnumeration(model, space, form, limits, jobs)
+            return RecodedEnumeration(model, space, form, limits, jobs, elsewhere)
         if isinstance(form.hidden_units, Gaussian):
-            require_affordable(space, limits, jobs)
-            return PairwiseEnumeration(model, space, cut_form(pairs_of_layers(form)), limits, jobs)
+            require_affordable(space, limits, at_a_time)
+            pairs = cut_form(pairs_of_layers(form))
+            return PairwiseEnumeration(model, space, pairs, limits, jobs, elsewhere)
     if kind is TermForm:
         return _by_counts(model, space, limits, n_jobs) or BlockedEnumeration(model, space, limits)
     return BlockedEnumeration(model, space, limits)

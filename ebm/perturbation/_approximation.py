@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ebm._arrays import read_only
+from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.errors import SeriesWarning, warn
@@ -85,6 +86,7 @@ class Approximation(ABC):
         """The error of ln Z and of the means where no witness is needed."""
         return None
 
+    @single_threaded_blas()
     def moments(self) -> Moments:
         """Means, covariance and ln Z in the coding of the model.
 
@@ -111,6 +113,7 @@ class Approximation(ABC):
         return moments
 
     @property
+    @single_threaded_blas()
     def log_partition(self) -> float:
         """ln Z, the offset of the model included.
 
@@ -121,6 +124,7 @@ class Approximation(ABC):
         return log_partition
 
     @cached_property
+    @single_threaded_blas()
     def log_partition_error(self) -> float:
         """Estimated error of ``log_partition`` in nats.
 
@@ -133,6 +137,7 @@ class Approximation(ABC):
         return self._witness.error_of_log_partition(self._log_partition)
 
     @property
+    @single_threaded_blas()
     def mean(self) -> Array:
         """Means, (n,).
 
@@ -143,6 +148,7 @@ class Approximation(ABC):
         return self._mean
 
     @cached_property
+    @single_threaded_blas()
     def mean_error(self) -> Array:
         """Estimated error of each mean, (n,), from the states of ``log_partition_error``."""
         if self._known_error is not None:
@@ -150,6 +156,7 @@ class Approximation(ABC):
         return read_only(self._witness.error_of_mean(self._mean))
 
     @property
+    @single_threaded_blas()
     def covariance(self) -> Array:
         """Covariances of all pairs, (n, n), with m(1 − m), or 1 − m² in spins, on the diagonal.
 
@@ -167,6 +174,7 @@ class Approximation(ABC):
         return covariance
 
     @cached_property
+    @single_threaded_blas()
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
@@ -176,6 +184,7 @@ class Approximation(ABC):
         return self._witness.error_of_covariance(self._covariance)
 
     @property
+    @single_threaded_blas()
     def pair_covariance(self) -> Array:
         """Covariances of the coupled units of ``pairs``, (n_pairs,).
 
@@ -192,11 +201,13 @@ class Approximation(ABC):
         return pair_covariance
 
     @cached_property
+    @single_threaded_blas()
     def pair_covariance_error(self) -> float:
         """Estimated error of ``pair_covariance``, relative, like ``covariance_error``."""
         return self._witness.error_of_pairs(self._pair_covariance, self.pairs)
 
     @property
+    @single_threaded_blas()
     def settled(self) -> tuple[float, Array]:
         """ln Z and means, (n,), without a warning about their errors."""
         return self._log_partition, self._mean

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer, as_seconds, read_only
+from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, SingularCovarianceError
@@ -29,6 +30,7 @@ from ebm.spaces import Binary, FiniteSpace
 __all__ = ["Expansion", "expand"]
 
 
+@single_threaded_blas()
 def expand(
     model: Any,
     order: Any,
@@ -210,6 +212,7 @@ class Expansion(Approximation):
         return _summation.exponential_series(exponents)
 
     @cached_property
+    @single_threaded_blas()
     def covariance_error(self) -> float:
         """Estimated error of ``covariance`` off its diagonal, relative.
 
@@ -246,10 +249,12 @@ class Expansion(Approximation):
         )
 
     @cached_property
+    @single_threaded_blas()
     def inverse_series_error(self) -> float:
         """Estimated relative error of the covariance of :meth:`inverse_series`."""
         return self._error_beside(self._inverse_sum, self._plain_sum)
 
+    @single_threaded_blas()
     def pade(self) -> float:
         """ln Z by the Padé approximant of its series.
 
@@ -264,10 +269,12 @@ class Expansion(Approximation):
         return _summation.pade(self.log_partition_terms)
 
     @cached_property
+    @single_threaded_blas()
     def pade_error(self) -> float:
         """Estimated error of :meth:`pade` in nats, like ``log_partition_error``."""
         return self._witness.error_of_log_partition(_summation.pade(self.log_partition_terms))
 
+    @single_threaded_blas()
     def borel_pade(self) -> float:
         """ln Z by the Padé approximant of its Borel transform.
 
@@ -283,6 +290,7 @@ class Expansion(Approximation):
         return _summation.borel_pade(self.log_partition_terms)
 
     @cached_property
+    @single_threaded_blas()
     def borel_pade_error(self) -> float:
         """Estimated error of :meth:`borel_pade` in nats, like ``log_partition_error``."""
         return self._witness.error_of_log_partition(_summation.borel_pade(self.log_partition_terms))
@@ -347,13 +355,16 @@ class Expansion(Approximation):
         return np.asarray(np.abs(ratio - exact))
 
     @cached_property
+    @single_threaded_blas()
     def _series(self) -> Series:
         return series_of(self.machine, self.space)
 
+    @single_threaded_blas()
     def _exponents(self, states: ArrayLike) -> Array:
         """q, (..., n) -> (...)."""
         return self._series.exponents(self.space.check(states))
 
+    @single_threaded_blas()
     def _orders(self, wanted: Wanted) -> Orders:
         return self._series.orders(self.order, wanted, self.max_seconds)
 
@@ -386,10 +397,12 @@ class Expansion(Approximation):
         return np.asarray(self.covariance_terms.sum(axis=0))
 
     @cached_property
+    @single_threaded_blas()
     def _inverse_sum(self) -> Array:
         return self._series.sum_by_inverse(self.covariance_terms)
 
     @cached_property
+    @single_threaded_blas()
     def _third_cumulants(self) -> tuple[Array, float]:
         if not isinstance(self._series, MachineSeries):
             raise EbmError(
@@ -402,6 +415,7 @@ class Expansion(Approximation):
         misfit = fill_repeated(cumulants, mean, self._covariance / scale**2)
         return read_only(scale**3 * cumulants), max(misfit, self.covariance_error)
 
+    @single_threaded_blas()
     def _with_variances(self, covariance: Array) -> Array:
         """A copy with the variances that units of these means have."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -410,6 +424,7 @@ class Expansion(Approximation):
         return read_only(result)
 
     @cached_property
+    @single_threaded_blas()
     def _witness(self) -> SecondOpinion:
         return self._series.witness(self.order, self.max_seconds)
 

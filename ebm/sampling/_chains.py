@@ -120,12 +120,17 @@ def advance(
     start: ChainState,
     n_sweeps: int,
     units: Indices | None = None,
+    n_chains: int | None = None,
 ) -> ChainState:
-    """Chains some sweeps of all or some units on, as copies; new copies start where chains are."""
+    """Chains some sweeps of all or some units on, as copies; new copies start where chains are.
+
+    Some blocks of ``n_chains`` chains are swept as all of them are.
+    """
+    n_chains = len(start.states) if n_chains is None else n_chains
     if units is None:
-        sweeper = sampler.sweeper(model, len(start.states))
+        sweeper = sampler.sweeper(model, n_chains)
     else:
-        sweeper = part_sweeper(model, sampler, len(start.states), units)
+        sweeper = part_sweeper(model, sampler, n_chains, units)
     if sweeper.n_copies and start.copies is None:
         copies = np.repeat(start.states[:, None], sweeper.n_copies, axis=1)
         start = replace(start, copies=copies)
@@ -219,6 +224,12 @@ def with_copies(
         hold(copies, clamped)
         return replace(start, copies=copies)
     return start
+
+
+def energies_by_blocks(model: EnergyModel, states: NDArray[Any]) -> Array:
+    """Energies, (chain,), with the bits that each block of chains has by itself."""
+    blocks = block_slices(len(states))
+    return np.concatenate([checked_energy(model, states[rows]) for rows in blocks])
 
 
 def side_by_side(states: Array, n_chains: int) -> Array:

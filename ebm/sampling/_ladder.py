@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,15 +77,12 @@ class LadderWork:
             (np.empty(-(-n // LANES) * LANES, dtype=np.uint64), np.empty(n))
             for n in (n_chains * ((n_slots - first) // 2) for first in (0, 1))
         ]
-        self.forget_counts()
+        self.count_from(SwapCounts.none(n_slots, n_chains), slice(None))
 
-    def forget_counts(self) -> None:
-        """Count swaps and round trips from now on."""
-        n_slots, n_chains = self.order.shape
-        self.rejected = np.zeros((n_slots - 1, n_chains))
-        #: Scans that tried to swap the even and the odd pairs, and all of them.
-        self.n_tried, self.n_counted = [0, 0], 0
-        self.trips = np.zeros(n_chains, dtype=np.int64)
+    def count_from(self, counts: SwapCounts, rows: slice) -> None:
+        """Go on from the counts of these chains, so that sums do not depend on where they stop."""
+        self.rejected, self.trips = counts.rejected[:, rows].copy(), counts.trips[rows].copy()
+        *self.n_tried, self.n_counted = counts.tried.tolist()
 
     @property
     def columns(self) -> Indices:
@@ -104,32 +101,41 @@ class LadderWork:
         )
 
 
-class SwapCounts:
-    """Rejections, tries and round trips of all chains, each block added by its thread."""
+class SwapCounts(NamedTuple):
+    """Rejections (slot − 1, chain) and round trips (chain,), and how often swaps were tried."""
 
-    def __init__(self, n_slots: int, n_chains: int) -> None:
-        self._rejected = np.zeros((n_slots - 1, n_chains))
-        self._trips = np.zeros(n_chains, dtype=np.int64)
-        self._tries, self._scans = np.zeros(n_slots - 1), 0
+    rejected: Array
+    trips: NDArray[np.int64]
+    #: Scans that tried to swap the even and the odd pairs, and all of them, the same in all chains.
+    tried: NDArray[np.int64]
 
-    def add(self, work: LadderWork, rows: slice) -> None:
-        """Take over the counts of some chains; tries and scans are the same in all blocks."""
-        self._rejected[:, rows], self._trips[rows] = work.rejected, work.trips
-        self._tries, self._scans = np.resize(work.n_tried, len(self._tries)), work.n_counted
+    @classmethod
+    def none(cls, n_slots: int, n_chains: int) -> SwapCounts:
+        """Nothing counted."""
+        trips = np.zeros(n_chains, dtype=np.int64)
+        return cls(np.zeros((n_slots - 1, n_chains)), trips, np.zeros(3, dtype=np.int64))
 
-    def include(self, more: SwapCounts) -> None:
-        """Add those of another portion of the work."""
-        self._rejected += more._rejected
-        self._trips += more._trips
-        self._tries = self._tries + more._tries
-        self._scans += more._scans
+    @classmethod
+    def joined(cls, parts: list[SwapCounts]) -> SwapCounts:
+        """Those of blocks of chains as one."""
+        rejected = np.concatenate([part.rejected for part in parts], axis=1)
+        return cls(rejected, np.concatenate([part.trips for part in parts]), parts[0].tried)
+
+    def copy(self) -> SwapCounts:
+        """The same in arrays of their own."""
+        return SwapCounts(self.rejected.copy(), self.trips.copy(), self.tried.copy())
+
+    def take(self, work: LadderWork, rows: slice) -> None:
+        """Take over the counts of some chains, each block by its thread."""
+        self.rejected[:, rows], self.trips[rows] = work.rejected, work.trips
+        self.tried[:] = *work.n_tried, work.n_counted
 
     def summary(self) -> dict[str, Any]:
         """The parts of a record."""
-        n_chains = len(self._trips)
+        n_chains, tries = len(self.trips), np.resize(self.tried[:2], len(self.rejected))
         with np.errstate(invalid="ignore"):
-            rejection = self._rejected.sum(axis=1) / (self._tries * n_chains)
-        trips, scans = int(self._trips.sum()), self._scans * n_chains
+            rejection = self.rejected.sum(axis=1) / (tries * n_chains)
+        trips, scans = int(self.trips.sum()), int(self.tried[2]) * n_chains
         return {"rejection": rejection, "round_trips": trips, "n_scans": scans}
 
 

@@ -6,22 +6,21 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_floats, as_integer
-from ebm._jobs import interruptible
+from ebm._jobs import Engine, interruptible, require_engine
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, EbmWarning, ModelError, PoorWeightsWarning, warn
-from ebm.forms import LayeredForm, offered_form
-from ebm.model import EnergyModel, checked_energy
+from ebm.errors import EbmError, PoorWeightsWarning, warn
+from ebm.model import EnergyModel
+from ebm.sampling._annealed_chains import forward, positions_of, steps_or_jobs
 from ebm.sampling._annealing_paths import (
     CouplingPath,
     Start,
@@ -29,10 +28,8 @@ from ebm.sampling._annealing_paths import (
     chosen_starts,
     path_to,
 )
-from ebm.sampling._chains import advance
-from ebm.sampling._layer_walks import LayerWalk
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
+from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -161,8 +158,14 @@ class Annealing:
     def __post_init__(self) -> None:
         check_settings(self, n_chains=2, n_steps=1, sweeps=1)
 
+    @single_threaded_blas()
     def run(
-        self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
+        self,
+        model: EnergyModel,
+        rng: RandomSource = None,
+        *,
+        progress: bool = False,
+        executor: Engine | None = None,
     ) -> AnnealedSamples:
         """Anneal chains to a model.
 
@@ -173,7 +176,10 @@ class Annealing:
         rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
             Source of randomness.
         progress : bool
-            Show a progress bar.
+            Show a progress bar, of steps or of jobs.
+        executor : object with submit, optional
+            Runs the jobs, blocks of 256 chains each: a pool of :mod:`concurrent.futures`, or of
+            another engine. The result does not depend on it.
 
         Returns
         -------
@@ -191,12 +197,13 @@ class Annealing:
             If fewer than ten chains hold the weight.
         EbmWarning
             If Ctrl-C ended the steps: one step then leads to the model, whose weights are as
-            unbiased as those of all steps, and spread more.
+            unbiased as those of all steps, and spread more. With an ``executor`` it is raised.
         """
+        require_engine(executor)
         source = generator(rng)
         path = path_to(model, source)
-        tick, close = ticker(progress, len(positions_of(self)) - 1, "step")
-        samples = annealed(self, path, source, tick, interruptible())
+        tick, close = ticker(progress, *steps_or_jobs(self, executor, 1))
+        samples = annealed(self, path, source, tick, interruptible(), executor)
         close()
         size = samples.sample_size
         if size < FEWEST_CHAINS:
@@ -208,13 +215,18 @@ class Annealing:
         return samples
 
     def log_partition(
-        self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
+        self,
+        model: EnergyModel,
+        rng: RandomSource = None,
+        *,
+        progress: bool = False,
+        executor: Engine | None = None,
     ) -> LogPartition:
         """ln Z from chains that are annealed to the model.
 
         Parameters
         ----------
-        model, rng, progress
+        model, rng, progress, executor
             As in :meth:`run`.
 
         Returns
@@ -225,7 +237,7 @@ class Annealing:
             it is 1.1 times that of the mean weight, which is too small where no chain has found the
             heaviest weights.
         """
-        samples = self.run(model, rng, progress=progress)
+        samples = self.run(model, rng, progress=progress, executor=executor)
         size, n_chains = samples.sample_size, self.n_chains
         is_covered = size >= max(SHARE * n_chains, FEWEST_CHAINS)
         how = f"annealing of {n_chains} chains in {len(positions_of(self)) - 1} steps"
@@ -238,20 +250,6 @@ class Annealing:
         parts = samples.log_partition, error, "annealing", size, samples.lower_bound, None, how
         return LogPartition(*parts, note="" if is_covered else doubt)
 
-    def _move(self, model: EnergyModel, chains: ChainState) -> ChainState:
-        return advance(model, self.sampler or Gibbs(), chains, self.sweeps)
-
-    def _move_back(self, model: EnergyModel, chains: ChainState) -> ChainState:
-        """The reversal of :meth:`_move`: units in turn are swept last to first.
-
-        A layer at a time is its own reversal, and so are, it is assumed, sweeps of a sampler that
-        cannot take an order.
-        """
-        sampler = self.sampler or Gibbs()
-        if offered_form(model) is LayeredForm or not hasattr(sampler, "partial_sweeper"):
-            return self._move(model, chains)
-        return advance(model, sampler, chains, self.sweeps, np.arange(model.space.n)[::-1])
-
 
 def check_settings(settings: Any, **leasts: int) -> None:
     """Refuse counts below the least, samplers that carry copies, and schedules that do not rise."""
@@ -263,137 +261,21 @@ def check_settings(settings: Any, **leasts: int) -> None:
         object.__setattr__(settings, "schedule", checked_schedule(settings.schedule))
 
 
-def positions_of(settings: Any) -> tuple[float, ...]:
-    """Positions of the models on the path, from 0 to 1, by a ``schedule`` or by ``n_steps``."""
-    if settings.schedule is not None:
-        return tuple(settings.schedule)
-    return tuple(np.linspace(0, 1, settings.n_steps + 1).tolist())
-
-
 def annealed(
     settings: Annealing,
     path: CouplingPath | TemperedPath,
     source: np.random.Generator,
     tick: Callable[[], object],
     cut_short: AbstractContextManager[object] | None = None,
+    executor: Engine | None = None,
 ) -> AnnealedSamples:
-    """Chains from the start of a path to its end: weigh, move.
-
-    Where ``cut_short`` lets Ctrl-C end the steps, one step from there leads to the end.
-    """
-    schedule = positions_of(settings)
-    states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
+    """Chains that are chosen at the first step of a path, and follow it to its end."""
+    states, start = chosen_starts(path, positions_of(settings)[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
+    parts = settings, path, chains, tick, cut_short or nullcontext(), executor
+    final, log_weights = forward(*parts)
     shift = path.log_partition + start.log_mean
-    ends = path.layers if _sweeps_layers(settings) else None
-    if ends is not None:
-        walk = LayerWalk(ends, path.model.space, chains)
-        log_weights = _walked(settings, walk, tick, cut_short or nullcontext())
-        return AnnealedSamples(path.model.space, walk.chains.states, log_weights + shift, start)
-
-    def weighed(chains: ChainState, log_weights: Array, before: Any, fraction: float) -> Any:
-        model, states = path.at(fraction), chains.states
-        gains = checked_energy(before, states) - checked_energy(model, states)
-        return chains, log_weights + gains, model
-
-    # One name for all, so that Ctrl-C leaves them together.
-    reached = chains, np.zeros(settings.n_chains), path.at(schedule[1])
-    n_done = 1
-    # Energies of a few hundred states are too little for a second thread.
-    with single_threaded_blas():
-        with cut_short or nullcontext():
-            for fraction in schedule[2:]:
-                chains, log_weights, before = reached
-                chains = settings._move(before, _revived(chains, log_weights))
-                tick()
-                reached, n_done = weighed(chains, log_weights, before, fraction), n_done + 1
-        if n_done < len(schedule) - 1:
-            warn_of_short_path(n_done, len(schedule) - 1)
-            reached = weighed(*reached, 1.0)
-        chains, log_weights, before = reached
-        final = settings._move(before, _revived(chains, log_weights))
-        tick()
-    return AnnealedSamples(path.model.space, final.states, log_weights + shift, start)
-
-
-def annealed_back(
-    settings: Annealing,
-    path: CouplingPath | TemperedPath,
-    states: NDArray[Any],
-    source: np.random.Generator,
-    tick: Callable[[], object],
-) -> Array:
-    """Σ ln w of chains from states of the end of a path to its first step: move, weigh."""
-    chains = ChainState(states, new_streams(source, len(block_slices(len(states)))))
-    log_weights = np.zeros(len(states))
-    with single_threaded_blas():
-        if path.layers is not None and _sweeps_layers(settings):
-            walk = LayerWalk(path.layers, path.model.space, chains)
-            for last, fraction in pairwise(positions_of(settings)[:0:-1]):
-                walk.move(last, settings.sweeps)
-                tick()
-                log_weights += walk.gains(last, fraction)
-            return -log_weights
-        after = path.at(1.0)
-        for fraction in positions_of(settings)[-2:0:-1]:
-            chains = settings._move_back(after, chains)
-            tick()
-            model, states = path.at(fraction), chains.states
-            log_weights += checked_energy(model, states) - checked_energy(after, states)
-            after = model
-    return log_weights
-
-
-def _sweeps_layers(settings: Annealing) -> bool:
-    return type(settings.sampler or Gibbs()) is Gibbs
-
-
-def _walked(
-    settings: Annealing,
-    walk: LayerWalk,
-    tick: Callable[[], object],
-    cut_short: AbstractContextManager[object],
-) -> Array:
-    """Σ ln w of two-valued layers from the first step of a path to its end."""
-    schedule = positions_of(settings)
-    reached = np.zeros(settings.n_chains), schedule[1]
-    n_done = 1
-    with single_threaded_blas():
-        with cut_short:
-            for fraction in schedule[2:]:
-                log_weights, last = reached
-                walk.move(last, settings.sweeps)
-                tick()
-                reached, n_done = (log_weights + walk.gains(last, fraction), fraction), n_done + 1
-        log_weights, last = reached
-        if n_done < len(schedule) - 1:
-            warn_of_short_path(n_done, len(schedule) - 1)
-            walk.renew()
-            log_weights = log_weights + walk.gains(last, 1.0)
-        walk.move(1.0, settings.sweeps)
-        tick()
-    return log_weights
-
-
-def warn_of_short_path(n_done: int, n_steps: int) -> None:
-    """Say that Ctrl-C ended the steps of a path."""
-    warn(
-        f"interrupted after {n_done} of {n_steps} steps, from which one step led to the model; the "
-        "weights regard it",
-        EbmWarning,
-    )
-
-
-def _revived(chains: ChainState, log_weights: Array) -> ChainState:
-    """Chains at forbidden states, whose weight stays zero, continue from another state."""
-    dead = np.isneginf(log_weights)
-    if not dead.any():
-        return chains
-    if dead.all():
-        raise ModelError("no chain starts at a state of finite energy: raise n_chains")
-    states = chains.states.copy()
-    states[dead] = states[np.flatnonzero(~dead)[0]]
-    return ChainState(states, chains.streams)
+    return AnnealedSamples(path.model.space, final, log_weights + shift, start)
 
 
 def checked_schedule(schedule: Any) -> tuple[float, ...]:

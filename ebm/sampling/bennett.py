@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ebm._jobs import Engine, require_engine
+from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
@@ -16,6 +18,7 @@ from ebm.ensembles import Estimate
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
+from ebm.sampling._annealed_chains import annealed_back, positions_of, steps_or_jobs
 from ebm.sampling._annealing_paths import path_to
 from ebm.sampling._chains import advance, require_allowed
 from ebm.sampling._streams import block_slices, new_streams
@@ -25,8 +28,6 @@ from ebm.sampling.annealing import (
     AnnealedSamples,
     Annealing,
     annealed,
-    annealed_back,
-    positions_of,
 )
 from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.partition_estimate import LogPartition
@@ -98,10 +99,15 @@ class _TwoWayAnnealing(ABC):
             raise ModelError(f"annealing must be ebm.Annealing(…), got {self.annealing!r}")
 
     def log_partition(
-        self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
+        self,
+        model: EnergyModel,
+        rng: RandomSource = None,
+        *,
+        progress: bool = False,
+        executor: Engine | None = None,
     ) -> LogPartition:
-        """ln Z from chains to the model and back from it."""
-        return self.answer(self.works(model, generator(rng), progress))
+        """ln Z from chains to the model and back from it; jobs are blocks of 256 chains one way."""
+        return self.answer(self.works(model, generator(rng), progress, executor))
 
     @abstractmethod
     def _estimate(self, works: Works) -> tuple[float, float, float, str]:
@@ -130,13 +136,19 @@ class _TwoWayAnnealing(ABC):
             error, doubt = math.nan, f"{doubt}: raise n_steps, or n_chains"
         return LogPartition(value, error, self._name, size, *works.bounds, how, note=doubt)
 
+    @single_threaded_blas()
     def works(
-        self, model: EnergyModel, source: np.random.Generator, progress: bool = False
+        self,
+        model: EnergyModel,
+        source: np.random.Generator,
+        progress: bool = False,
+        executor: Engine | None = None,
     ) -> Works:
         """Chains both ways."""
+        require_engine(executor)
         settings, path = self.annealing, path_to(model, source)
-        tick, close = ticker(progress, 2 * len(positions_of(settings)) - 3, "step")
-        samples = annealed(settings, path, source, tick)
+        tick, close = ticker(progress, *steps_or_jobs(settings, executor, 2))
+        samples = annealed(settings, path, source, tick, executor=executor)
         states, origin = self._drawn(model, source)
         turned = states is None
         if turned:
@@ -145,7 +157,7 @@ class _TwoWayAnnealing(ABC):
             chains = ChainState(samples.states, streams)
             states = advance(model, settings.sampler or Gibbs(), chains, sweeps).states
             origin = f"their ends, {sweeps} sweeps on, by their weights"
-        down = annealed_back(settings, path, states, source, tick)
+        down = annealed_back(settings, path, states, source, tick, executor)
         close()
         down += path.log_partition + samples.start.log_mean
         weights = samples.weights if turned else np.full(len(states), 1 / len(states))

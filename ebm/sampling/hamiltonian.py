@@ -137,6 +137,11 @@ def walk(
     space = _checked(model, sampler)
     if run.n_jobs is not None:
         raise ModelError(f"n_jobs has no effect on {type(sampler).__name__}: leave it out")
+    if run.is_in_jobs:
+        raise ModelError(
+            f"chains of {type(sampler).__name__} advance together, which is one job: leave out "
+            "executor and checkpoint"
+        )
     states, source, seeds = _started(space, start)
     if run.observe is None:
         _require_memory(states.shape, n_draws)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from ebm._arrays import as_number
+from ebm._jobs import Engine, require_engine
 from ebm._randomness import RandomSource
 from ebm.ensembles import Estimate
 from ebm.enumeration import exact
@@ -29,6 +30,7 @@ def log_partition(
     *,
     rng: RandomSource = None,
     progress: bool = False,
+    executor: Engine | None = None,
 ) -> LogPartition:
     """ln Z = ln Σ_x exp(−E(x)) of a model, with its standard error and what bounds it.
 
@@ -44,12 +46,17 @@ def log_partition(
         Or one of ``ebm.sampling.BennettRatio(…)``,
         ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
         ``ebm.PopulationAnnealing(…)``, or any object with a method
-        ``log_partition(model, rng, progress=…)`` like theirs; or a function from a model to an
+        ``log_partition(model, rng, progress=…)`` like theirs, which is given an ``executor`` if
+        there is one; or a function from a model to an
         object with an attribute ``log_partition``, such as ``ebm.exact``.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness; exact sums need none.
     progress : bool
         Show a progress bar.
+    executor : object with submit, optional
+        Runs blocks of 256 chains as jobs: a pool of :mod:`concurrent.futures`, or
+        of another engine. The answer does not depend on it. Sums that ``"auto"`` makes exactly are
+        made here.
 
     Returns
     -------
@@ -60,7 +67,8 @@ def log_partition(
     Raises
     ------
     ModelError
-        If ``method`` is none of these, or its ``log_partition`` is not a number.
+        If ``method`` is none of these, or its ``log_partition`` is not a number; or if there is an
+        ``executor`` and ``method`` is a function or has populations.
     NormalizationError
         If exp(−E) has no finite sum.
 
@@ -75,6 +83,8 @@ def log_partition(
     >>> bool(abs(estimate.value - exact.value) < 5 * estimate.standard_error)
     True
     """
+    require_engine(executor)
+    where = {} if executor is None else {"executor": executor}
     if isinstance(method, type):
         raise ModelError(f"method must be an object: write {method.__name__}()")
     if method is None or (isinstance(method, str) and method == "auto"):
@@ -89,11 +99,16 @@ def log_partition(
                 raise
             method = BennettRatio()
     if callable(getattr(method, "log_partition", None)):
-        answer = method.log_partition(model, rng, progress=progress)
+        answer = method.log_partition(model, rng, progress=progress, **where)
         if not isinstance(answer, LogPartition):
             raise ModelError(f"log_partition of {method!r} must return a LogPartition: {answer!r}")
         return answer
     if callable(getattr(method, "run", None)):
+        if executor is not None:
+            raise ModelError(
+                f"members of {type(method).__name__} are resampled together, which is one job: "
+                "leave out executor, or take ebm.sampling.BennettRatio(…)"
+            )
         drawn = method.run(model, rng, progress=progress)
         if isinstance(drawn, PopulationSamples):
             return _of_populations(drawn)
@@ -103,6 +118,11 @@ def log_partition(
         raise ModelError(
             "method must be 'auto', ebm.exact, ebm.sampling.BennettRatio(…) or ebm.Annealing(…), "
             f"got {method!r}"
+        )
+    if executor is not None:
+        raise ModelError(
+            f"executor cannot be handed on to {getattr(method, '__name__', method)}: leave it out, "
+            "and give a function that has it, such as functools.partial(ebm.exact, executor=…)"
         )
     return _summed(method, model, getattr(method, "__name__", type(method).__name__))
 

@@ -18,9 +18,10 @@ from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorWeightsWarning, require_memory, warn
 from ebm.model import EnergyModel
+from ebm.sampling._annealed_chains import positions_of, warn_of_short_path
 from ebm.sampling._annealing_paths import path_to, walk_along
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.annealing import check_settings, positions_of, warn_of_short_path
+from ebm.sampling.annealing import check_settings
 from ebm.sampling.gibbs import Gibbs, Sampler
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -145,6 +146,7 @@ class PopulationAnnealing:
     def __post_init__(self) -> None:
         check_settings(self, n_members=2, n_populations=1, n_steps=1, sweeps=1)
 
+    @single_threaded_blas()
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
     ) -> PopulationSamples:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, overload
 
@@ -11,16 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer
-from ebm._jobs import interruptible
-from ebm._parallel import number_of_jobs
-from ebm._progress import ticker
 from ebm._randomness import RandomSource
-from ebm._types import Words
-from ebm.errors import MEMORY_LIMIT, ModelError, require_memory
+from ebm.errors import ModelError
 from ebm.model import EnergyModel, checked_space
-from ebm.sampling._chains import GivenStart, moved, started, with_copies
-from ebm.sampling._ladder import LadderSweeper, SwapCounts
-from ebm.sampling._streams import block_slices
+from ebm.sampling._chains import GivenStart, started, with_copies
+from ebm.sampling._drawing import Sweeps, drawn
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.hamiltonian import HamiltonianMonteCarlo, walk
 from ebm.sampling.samples import (
@@ -29,16 +22,11 @@ from ebm.sampling.samples import (
     ContinuousSamples,
     Samples,
     SamplingRun,
-    require_some,
 )
-from ebm.sampling.sweeper import advanced, part_sweeper
 from ebm.sampling.tempered_samples import TemperedSamples
 from ebm.spaces._fixed_units import fixed_units
 
 __all__ = ["sample"]
-
-#: Draws of the first portion of the work, and seconds from which portions do not grow.
-FIRST_PORTION, LONG_PORTION = 16, 0.2
 
 
 @overload
@@ -107,7 +95,7 @@ def sample(
         states if not given; over R^n, standard normal ones.
     run : ebm.sampling.SamplingRun, optional
         Which units keep given values, ``clamped``; which draws are kept, ``thin`` and ``observe``;
-        and how the work is done, ``progress`` and ``n_jobs``.
+        and how the work is done, ``progress``, ``n_jobs``, ``executor`` and ``checkpoint``.
 
     Returns
     -------
@@ -133,7 +121,8 @@ def sample(
         In the third of successive runs with one seed, each from states where the last one ended.
     EbmWarning
         If Ctrl-C ended the chains: the draws so far are returned, if they are four of each chain or
-        more, and can be continued.
+        more, and can be continued. With an ``executor`` or a ``checkpoint`` Ctrl-C is raised, and
+        finished blocks of chains are in the folder, if there is one.
     PoorMixingWarning
         Over R^n, if a chain accepted none of 20 proposals or more; or if chains disagree: split
         R-hat above 1.05 in 100 draws or more, 400 in all.
@@ -193,75 +182,20 @@ def _swept(
     burn_in: int,
     run: SamplingRun,
 ) -> Samples:
-    """Draws over a finite space, block after block of chains."""
+    """Draws over a finite space, and what is known of them."""
     space = model.space
     start, seeds = started(model, given)
-    n_chains, clamped = len(start.states), given.clamped
-    if clamped is None:
-        sweeper = sampler.sweeper(model, n_chains)
-    else:
-        sweeper = part_sweeper(model, sampler, n_chains, clamped.rest)
-    kind, n_slots = space.dtype, 1 + sweeper.n_copies
-    at_slots = f" at {n_slots} temperatures" if n_slots > 1 else ""
-    require_memory(
-        float(n_slots) * n_chains * n_draws * space.n * kind.itemsize,
-        f"{n_chains} chains of {n_draws} draws of {space.n} units{at_slots}",
-        "draw fewer, or raise thin",
-        limit=2 * MEMORY_LIMIT,
-    )
-    slots = np.empty((n_slots, n_chains, n_draws, space.n), dtype=kind)
-    chains = slots[0]
-    start = with_copies(start, model, sweeper.n_copies, seeds.source, clamped)
-    tick, close = ticker(run.progress, len(block_slices(n_chains)) * n_draws, "draw")
-    n_done, portion = 0, 0
-
-    def move(work: Any, stream: Words, rows: slice) -> None:
-        if not n_done and burn_in:
-            advanced(sweeper, work, stream, burn_in)
-        if counts is not None:
-            work.forget_counts()
-        for draw in range(n_done, n_done + portion):
-            advanced(sweeper, work, stream, run.thin)
-            states = sweeper.read(work)
-            if sweeper.n_copies:
-                slots[:, rows, draw] = np.swapaxes(states, 0, 1)
-            else:
-                chains[rows, draw] = states
-            tick()
-        if counts is not None:
-            counts.add(work, rows)
-
-    final, counts, swaps = start, None, SwapCounts(n_slots, n_chains)
-    with interruptible():
-        for portion in _portions(n_draws):
-            if isinstance(sweeper, LadderSweeper):
-                counts = SwapCounts(n_slots, n_chains)
-            # Streams are advanced in place.
-            begun = replace(final, streams=final.streams.copy())
-            final = moved(sweeper, begun, move, number_of_jobs(run.n_jobs))
-            n_done += portion
-            if counts is not None:
-                swaps.include(counts)
-    close()
-    require_some(n_done, n_draws)
-    slots = slots[:, :, :n_done]
-    copies = None if final.copies is None else final.copies.astype(kind)
-    final = replace(final, states=final.states.astype(kind), copies=copies, space=space)
+    clamped = given.clamped
+    counts, units = (n_draws, burn_in, run.thin), None if clamped is None else clamped.rest
+    sweeps = Sweeps(model, sampler, len(start.states), counts, units)
+    sweeps.require_memory(in_jobs=run.is_in_jobs)
+    start = with_copies(start, model, sweeps.sweeper.n_copies, seeds.source, clamped)
+    slots, final, swaps = drawn(sweeps, start, run)
+    final = replace(final, space=space)
     seeds.end(final.states, slots[0])
-    units = () if clamped is None else tuple(clamped.units.tolist())
-    parts = {"space": space, "chains": slots[0], "final": final, "clamped": units}
-    if counts is None:
+    held = () if clamped is None else tuple(clamped.units.tolist())
+    parts = {"space": space, "chains": slots[0], "final": final, "clamped": held}
+    if swaps is None:
         return Samples(**parts)
     betas = np.array([1.0, *sampler.betas])  # type: ignore[attr-defined]
     return TemperedSamples(**parts, model=model, betas=betas, slots=slots, **swaps.summary())
-
-
-def _portions(n_draws: int) -> Iterator[int]:
-    """Draws of each portion of the work, of which those before Ctrl-C are kept."""
-    size = FIRST_PORTION
-    while n_draws:
-        size, begun = min(size, n_draws), time.perf_counter()
-        yield size
-        n_draws -= size
-        if time.perf_counter() - begun < LONG_PORTION:
-            size *= 2

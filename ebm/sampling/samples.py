@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,12 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_integer
+from ebm._jobs import Engine, require_engine
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles._mean_rows import mean_rows
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.errors import EbmError, EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling._ladder import LadderState
 from ebm.sampling.chain_estimate import LARGEST_R_HAT, TEMPERING, ChainEstimate
 from ebm.sampling.diagnostics import (
@@ -51,9 +53,17 @@ class SamplingRun:
         where the states would take too much memory. From an action on another device than the host
         the states are tensors there.
     progress : bool
-        Show a progress bar.
+        Show a progress bar, of draws or of jobs.
     n_jobs : int, optional
-        Number of threads, all cores if not given. Not for R^n, where all chains advance together.
+        Number of threads, all cores if not given. Not for R^n, where all chains advance together,
+        nor beside ``executor`` or ``checkpoint``.
+    executor : object with submit, optional
+        Runs the jobs, blocks of 256 chains each: a pool of :mod:`concurrent.futures`, or of another
+        engine. Draws do not depend on it. Not for R^n.
+    checkpoint : path-like, optional
+        Folder to which the draws of finished blocks are written, and from which the same call goes
+        on; it needs an integer as ``rng``, or chains that are continued. Without an ``executor``
+        blocks are then made one after the other. Not for R^n.
     clamped : mapping, optional
         Values of units, by number or by name, that chains keep; the draws are then of
         p(other units | these). A unit may have one value for all chains or (n_chains,) of them, as
@@ -66,6 +76,8 @@ class SamplingRun:
         If ``thin`` or ``n_jobs`` is no positive integer.
     ModelError
         If ``observe`` is not callable.
+    EbmError
+        If ``executor`` has no ``submit``, or ``n_jobs`` is given beside it or ``checkpoint``.
 
     Examples
     --------
@@ -86,12 +98,25 @@ class SamplingRun:
     progress: bool = False
     n_jobs: int | None = None
     clamped: Any = None
+    executor: Engine | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+
+    @property
+    def is_in_jobs(self) -> bool:
+        """Whether blocks of chains are made one by one, elsewhere or to be stored."""
+        return self.executor is not None or self.checkpoint is not None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "thin", as_integer(self.thin, "thin"))
         number_of_jobs(self.n_jobs)
         if self.observe is not None and not callable(self.observe):
             raise ModelError(f"observe must be a function of the states, got {self.observe!r}")
+        require_engine(self.executor)
+        if self.is_in_jobs and self.n_jobs is not None:
+            raise EbmError(
+                f"n_jobs={self.n_jobs} counts threads of chains that are drawn here at once: leave "
+                "it out beside executor and checkpoint, by which each block of chains takes one"
+            )
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ebm
-from ebm.enumeration import _products
+from ebm.enumeration import _products, _two_layers
 from ebm.errors import EbmError, EnumerationLimitError
 
 N = 28
@@ -106,3 +106,73 @@ def test_what_cannot_take_jobs_is_refused_before_work():
         ebm.exact(machine(3), checkpoint=5)
     with pytest.raises(EbmError, match="leave out executor and checkpoint"):
         ebm.exact(machine(3), device="cpu", executor=ThreadPoolExecutor(1))
+
+
+def layers(n=18, m=17, seed=0, **settings):
+    rng = np.random.default_rng(seed)
+    parts = rng.normal(0, 0.3, (n, m)), rng.normal(0, 0.3, n), rng.normal(0, 0.3, m)
+    return ebm.RestrictedBoltzmannMachine(*parts, **settings)
+
+
+@pytest.fixture
+def short_jobs_of_layers(monkeypatch):
+    """Jobs of one block of 2^15 states, of which a layer of 17 units has four."""
+    monkeypatch.setattr(_two_layers, "FACTORS_OF_A_JOB", 2**15 * 18)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        layers(),
+        layers(17, 18),
+        layers(units=(ebm.units.Spin(), ebm.units.Spin())),
+    ],
+    ids=["hidden", "visible", "spins"],
+)
+def test_sums_over_a_layer_have_the_same_bits_on_any_engine(model, short_jobs_of_layers):
+    here = ebm.exact(model)
+    for kind, n_workers in ((ThreadPoolExecutor, 3), (ProcessPoolExecutor, 1)):
+        with kind(n_workers) as executor:
+            check_equal(ebm.exact(model, executor=executor), here)
+    check_equal(ebm.exact(model, n_jobs=1), here)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_two_layers, "FACTORS_OF_A_JOB", 2**60)
+        whole = ebm.exact(model)
+    assert here.log_partition == pytest.approx(whole.log_partition, rel=1e-14)
+    np.testing.assert_allclose(here.moments().second, whole.moments().second, atol=1e-13)
+    np.testing.assert_array_equal(here.sample(50, rng=1), whole.sample(50, rng=1))
+
+
+def test_a_sum_over_a_layer_goes_on_from_its_folder(short_jobs_of_layers, tmp_path, monkeypatch):
+    whole, made, job = ebm.exact(layers()), [], _two_layers._job
+
+    def counted(*parts):
+        if len(made) == 3:
+            raise KeyboardInterrupt
+        made.append(parts[-1])
+        return job(*parts)
+
+    monkeypatch.setattr(_two_layers, "_job", counted)
+    with pytest.raises(KeyboardInterrupt):
+        ebm.exact(layers(), checkpoint=tmp_path / "sum")
+    made.clear()
+    check_equal(ebm.exact(layers(), checkpoint=tmp_path / "sum"), whole)
+    assert made == [(3, 4)]
+    with pytest.raises(EbmError, match="another energy function"):
+        ebm.exact(layers(seed=1), checkpoint=tmp_path / "sum")
+
+
+ONE_JOB = {
+    "counts": ebm.KPairwiseModel(np.zeros((5, 5)), np.zeros(5), np.arange(6) / 5),
+    "terms": ebm.InteractionModel({(0, 1, 2): 0.3, (1, 3): 0.2}, ebm.Spins(4)),
+    "tables": ebm.TabularModel(np.arange(8.0), ebm.Binary(3)),
+}
+
+
+@pytest.mark.parametrize("kind", ONE_JOB)
+def test_sums_that_are_one_job_say_so(kind, tmp_path):
+    """Silence would be a setting without effect."""
+    with ThreadPoolExecutor(1) as executor:
+        for where in ({"executor": executor}, {"checkpoint": tmp_path / "sum"}):
+            with pytest.warns(ebm.EbmWarning, match="this sum is one job, which was made here"):
+                ebm.exact(ONE_JOB[kind], **where)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 import ebm
 from ebm.errors import EbmError, ModelError, PoorWeightsWarning
-from ebm.sampling import annealing
+from ebm.sampling import _annealed_chains
 from ebm.sampling._annealing_paths import STARTS, chosen_starts, path_to
 from tests.sampling.test_no_drift import Frustrated, frustrated_ring, machine
 from tests.statistical import check_z_scores
@@ -70,11 +70,11 @@ def test_a_kernel_that_is_one_model_behind_is_caught(monkeypatch):
     """Mutant: chains move at the model before, for which the weights are not right."""
     model, late = machine(0, scale=1.0), []
 
-    def move(self, at, chains):
+    def move(settings, at, chains, n_chains):
         late.append(at)
-        return annealing.advance(late[max(0, len(late) - 2)], ebm.Gibbs(), chains, 5)
+        return _annealed_chains.advance(late[max(0, len(late) - 2)], ebm.Gibbs(), chains, 5)
 
-    monkeypatch.setattr(ebm.Annealing, "_move", move)
+    monkeypatch.setattr(_annealed_chains, "moved_on", move)
     samples = ebm.Annealing(20_000, schedule=(0, 0.4, 0.7, 1)).run(model, rng=5)
     ratio = np.exp(samples.log_partition - ebm.exact(model).log_partition)
     with pytest.raises(AssertionError):

@@ -21,7 +21,7 @@ from tests.sampling import kernels
 @pytest.fixture(autouse=True)
 def portions_do_not_follow_the_clock(monkeypatch):
     """A busy machine, or a kernel that is compiled first, keeps other draws."""
-    monkeypatch.setattr(sys.modules["ebm.sampling.sample"], "LONG_PORTION", np.inf)
+    monkeypatch.setattr(sys.modules["ebm.sampling._drawing"], "LONG_PORTION", np.inf)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,14 @@ import pytest
 
 import ebm
 from ebm.errors import EbmError, ModelError, ShapeError
-from ebm.sampling import BennettRatio, LogPartition, ThermodynamicIntegration, annealing
+from ebm.model import checked_energy
+from ebm.sampling import (
+    BennettRatio,
+    LogPartition,
+    ThermodynamicIntegration,
+    _annealed_chains,
+    annealing,
+)
 from ebm.sampling import bennett as both_ways
 from ebm.sampling.bennett import bennett
 from tests.sampling.coverage_of_log_partition import Turned, coverage, errors, glass
@@ -69,17 +76,17 @@ class TestBennettRatio:
         """They weigh before they move; their increments have the other sign."""
         model = machine(0, scale=2.0)
 
-        def wrong_sign(settings, path, states, source, tick):
-            return -annealing.annealed_back(settings, path, states, source, tick)
+        def wrong_sign(*parts):
+            return -_annealed_chains.annealed_back(*parts)
 
-        def weigh_first(settings, path, states, source, tick):
+        def weigh_first(settings, path, states, source, *_):
             models = [path.at(s) for s in settings.schedule[1:]]
             chains = annealing.ChainState(states, annealing.new_streams(source, 100))
             u = np.zeros(len(states))
             for before, after in zip(models[-2::-1], models[:0:-1], strict=True):
-                u += annealing.checked_energy(before, chains.states)
-                u -= annealing.checked_energy(after, chains.states)
-                chains = settings._move_back(after, chains)
+                u += checked_energy(before, chains.states)
+                u -= checked_energy(after, chains.states)
+                chains = _annealed_chains.moved_back(settings, after, chains)
             return u
 
         check(model)
@@ -103,8 +110,8 @@ class TestBennettRatio:
         chains = annealing.ChainState(ends, annealing.new_streams(1, 200))
         settings = ebm.Annealing()
         p_values = []
-        for move in (settings._move_back, settings._move):
-            starts = move(model, chains).states
+        for move in (_annealed_chains.moved_back, _annealed_chains.moved_on):
+            starts = move(settings, model, chains).states
             counts = np.bincount(8 * space.index(starts) + space.index(ends), minlength=64)
             p_values.append(counts_p_value(counts, joint.ravel()))
         assert p_values[0] > FALSE_FAIL_RATE > p_values[1]

@@ -37,6 +37,7 @@ __all__ = ["BetheSolution", "bethe", "bethe_solutions"]
 FACTOR = 1.5
 
 
+@single_threaded_blas()
 def bethe(
     model: Any,
     *,
@@ -116,6 +117,7 @@ def bethe(
     return BetheSolution(space, beliefs, by_response=covariance == "response")
 
 
+@single_threaded_blas()
 def bethe_solutions(
     model: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
 ) -> tuple[BetheSolution, ...]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer, as_number, as_seconds, read_only
+from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
@@ -38,6 +39,7 @@ __all__ = ["PlefkaSolution", "plefka", "plefka_solutions"]
 LEAST_VARIANCE = 1e-300
 
 
+@single_threaded_blas()
 def plefka(
     model: Any,
     order: Any,
@@ -123,6 +125,7 @@ def plefka(
     return PlefkaSolution(machine, order, space, point, n_iterations, max_seconds)
 
 
+@single_threaded_blas()
 def plefka_solutions(
     model: Any, order: Any, n_starts: int = 20, *, rng: RandomSource = None, **settings: Any
 ) -> tuple[PlefkaSolution, ...]:
