@@ -12,12 +12,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ebm.errors import FileFormatError
+from ebm.errors import EbmError, FileFormatError
 
 #: Locks of files; None on systems that have none of this kind.
 fcntl: Any = None
 with suppress(ImportError):
     import fcntl
+
+
+def as_path(path: Any) -> Path:
+    """An argument that names a file."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise EbmError(f"path must name a file, got {path!r}")
+    return Path(path)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from ebm._normalization import require_sum
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.errors import ModelError, ShapeError
 from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
@@ -423,6 +424,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
     def _chunks(self, average: Any) -> Iterator[tuple[Array, Array]]:
         """The blocks of an ensemble, cut so that their hidden units take little memory."""
         rows = max(1, CHUNK // self.n_hidden)
+        require_ensemble(average)
         for states, weights in average.blocks():
             for start in range(0, len(states), rows):
                 yield states[start : start + rows], weights[start : start + rows]
