@@ -23,7 +23,7 @@ RUNGS = (
     "_devices _files _progress _randomness _parallel _text",
     "_checkpoints",
     "_jobs",
-    "_iterate",
+    "_iterate _differences",
     "spaces",
     "units",
     "_normalization",
