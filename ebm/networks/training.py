@@ -20,7 +20,7 @@ from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, ModelError
+from ebm.errors import MEMORY_LIMIT, EbmError, ModelError, require_memory
 from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, rows_for_network, subset
 from ebm.networks._tensors import like
 from ebm.networks._updates import (
@@ -234,6 +234,8 @@ def initial_parameters(action: MLPEnergy, rng: RandomSource = None) -> Any:
     True
     """
     require_action(action)
+    n = action.space.n
+    require_memory(8.0 * n, f"{n} parameters", "take fewer hidden units", limit=2 * MEMORY_LIMIT)
     source, shapes = generator(rng), action.shapes
     bounds = dict.fromkeys("Uc", 1 / math.sqrt(action.n_hidden))
     bounds |= dict.fromkeys("Wb", 1 / math.sqrt(action.rows.n_inputs))

@@ -19,7 +19,14 @@ from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, EbmWarning, ModelError, PoorWeightsWarning, warn
+from ebm.errors import (
+    EbmError,
+    EbmWarning,
+    ModelError,
+    PoorWeightsWarning,
+    require_memory,
+    warn,
+)
 from ebm.forms import LayeredForm, offered_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._annealing_paths import (
@@ -31,7 +38,7 @@ from ebm.sampling._annealing_paths import (
 )
 from ebm.sampling._chains import advance
 from ebm.sampling._layer_walks import LayerWalk
-from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._streams import block_slices, new_streams, require_chains
 from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
@@ -267,6 +274,8 @@ def positions_of(settings: Any) -> tuple[float, ...]:
     """Positions of the models on the path, from 0 to 1, by a ``schedule`` or by ``n_steps``."""
     if settings.schedule is not None:
         return tuple(settings.schedule)
+    what = f"{settings.n_steps} models on a path"
+    require_memory(40.0 * settings.n_steps, what, "take fewer n_steps")
     return tuple(np.linspace(0, 1, settings.n_steps + 1).tolist())
 
 
@@ -281,6 +290,7 @@ def annealed(
 
     Where ``cut_short`` lets Ctrl-C end the steps, one step from there leads to the end.
     """
+    require_chains(settings.n_chains, path.model.space.n)
     schedule = positions_of(settings)
     states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))

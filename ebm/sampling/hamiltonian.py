@@ -19,7 +19,7 @@ from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, 
 from ebm.sampling._arithmetic import Arithmetic, arithmetic_of
 from ebm.sampling._chains import GivenStart, side_by_side
 from ebm.sampling._own_slopes import warn_of_own_slopes
-from ebm.sampling._streams import SeededRun
+from ebm.sampling._streams import SeededRun, require_chains
 from ebm.sampling.chain_estimate import LARGEST_R_HAT
 from ebm.sampling.diagnostics import split_r_hat
 from ebm.sampling.samples import (
@@ -138,6 +138,7 @@ def walk(
     space = _checked(model, sampler)
     if run.n_jobs is not None:
         raise ModelError(f"n_jobs has no effect on {type(sampler).__name__}: leave it out")
+    require_chains(start.n_chains, space.n)
     states, source, seeds = _started(space, start)
     if run.observe is None:
         _require_memory(states.shape, n_draws)

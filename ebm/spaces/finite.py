@@ -16,7 +16,7 @@ from ebm._arrays import as_integer, as_integers, read_only
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.spaces.space import StateSpace, checked_units, repeated
+from ebm.spaces.space import StateSpace, checked_units, repeated, shape_of_states
 
 __all__ = ["Binary", "FiniteSpace", "HomogeneousSpace", "Levels", "Spins"]
 
@@ -237,8 +237,7 @@ class HomogeneousSpace(FiniteSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent uniform states, (n_states, n)."""
-        shape = (as_integer(n_states, "n_states", 0), self.n)
-        return generator(rng).choice(self.values, size=shape)
+        return generator(rng).choice(self.values, size=shape_of_states(n_states, self.n))
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._arrays import as_integer, holds_text
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
-from ebm.errors import CodingError, EbmError, MissingValueError, ModelError, ShapeError
+from ebm.errors import (
+    MEMORY_LIMIT,
+    CodingError,
+    EbmError,
+    MissingValueError,
+    ModelError,
+    ShapeError,
+    require_memory,
+)
 from ebm.spaces._labels import (
     as_names,
     checked_names,
@@ -381,10 +389,17 @@ class Reals(StateSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent standard normal states, (n_states, n)."""
-        return generator(rng).standard_normal((as_integer(n_states, "n_states", 0), self.n))
+        return generator(rng).standard_normal(shape_of_states(n_states, self.n))
 
     def _valid(self, states: Array) -> Flags:
         return np.isfinite(states)
+
+
+def shape_of_states(n_states: Any, n: int) -> tuple[int, int]:
+    """The shape of so many states, (n_states, n), refused where they would not fit in memory."""
+    m = as_integer(n_states, "n_states", 0)
+    require_memory(8.0 * m * n, f"{m} states of {n} units", "draw fewer", limit=2 * MEMORY_LIMIT)
+    return m, n
 
 
 @lru_cache(maxsize=16)

@@ -128,7 +128,8 @@ CURVES = {
 def scaled(curve, **settings):
     function, slope = CURVES[curve]
     members = {"curve": staticmethod(function), "slope": staticmethod(slope), **settings}
-    return type("Own", (Scaled,), members)(START, ebm.Ensemble.from_data(ROWS, space=ebm.Spins), ebm.Penalty())
+    data = ebm.Ensemble.from_data(ROWS, space=ebm.Spins)
+    return type("Own", (Scaled,), members)(START, data, ebm.Penalty())
 
 
 @pytest.mark.parametrize("size", [1e-12, 1e-3, 1.0, 1e6, 1e15])
