@@ -79,6 +79,22 @@ def require_writable(path: Path, *, overwrite: bool) -> None:
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
 
 
+def require_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse what :func:`require_writable` does, and folders in which no file can be made."""
+    path = Path(os.path.realpath(path))
+    require_writable(path, overwrite=overwrite)
+    trial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with trial.open("xb") as file:
+            file.write(b"\0")
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"cannot be written ({error.strerror})", str(path)
+        ) from error
+    finally:
+        trial.unlink(missing_ok=True)
+
+
 def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:
     """Refuse a file written by a later version of this library."""
     if version > newest:
