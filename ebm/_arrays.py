@@ -101,6 +101,19 @@ def as_integer(value: Any, name: str, least: int = 1) -> int:
     return number
 
 
+def as_integers(values: Any, name: str) -> NDArray[np.int64]:
+    """An argument as integers of 64 bits, from whole numbers of any type and shape."""
+    array = np.asarray(plain_array(values, name))
+    is_whole = array.dtype.kind in "biu" or not array.size
+    if not is_whole and array.dtype.kind == "f":
+        is_whole = bool(np.all(np.abs(array) < 2.0**53) and np.all(array == np.rint(array)))
+    if not is_whole:
+        raise ShapeError(f"{name} must be whole numbers below 2**63, got {values!r}")
+    if array.dtype == np.uint64 and (array >= 2**63).any():
+        raise ShapeError(f"{name} must be whole numbers below 2**63, got {array.max()}")
+    return array.astype(np.int64)
+
+
 def as_flag(value: Any, name: str) -> bool:
     """A setting that is True or False, not text."""
     if not isinstance(value, bool | np.bool_):

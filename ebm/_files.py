@@ -12,12 +12,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from ebm.errors import FileFormatError
+from ebm.errors import EbmError, FileFormatError
 
 #: Locks of files; None on systems that have none of this kind.
 fcntl: Any = None
 with suppress(ImportError):
     import fcntl
+
+
+def as_path(path: Any) -> Path:
+    """An argument that names a file."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise EbmError(f"path must name a file, got {path!r}")
+    return Path(path)
 
 
 @contextmanager
@@ -70,6 +77,22 @@ def require_writable(path: Path, *, overwrite: bool) -> None:
         raise FileExistsError(errno.EEXIST, "the file exists, pass overwrite=True", str(path))
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "no such folder", str(path.parent))
+
+
+def require_place(path: Path, *, overwrite: bool) -> None:
+    """Refuse what :func:`require_writable` does, and folders in which no file can be made."""
+    path = Path(os.path.realpath(path))
+    require_writable(path, overwrite=overwrite)
+    trial = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with trial.open("xb") as file:
+            file.write(b"\0")
+    except OSError as error:
+        raise type(error)(
+            error.errno, f"cannot be written ({error.strerror})", str(path)
+        ) from error
+    finally:
+        trial.unlink(missing_ok=True)
 
 
 def require_version(path: str | os.PathLike[str], version: int, newest: int) -> None:

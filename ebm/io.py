@@ -6,13 +6,12 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._files import atomic_write, require_version
+from ebm._files import as_path, atomic_write, require_version
 from ebm.effective import MarginalModel, ParametricMarginal
 from ebm.errors import EbmError, FileFormatError
 from ebm.model import ConditionalModel, EnergyModel
@@ -121,7 +120,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> load(path).equals(model)
     True
     """
-    with Path(path).open("rb") as file:
+    with as_path(path).open("rb") as file:
         arrays = _arrays(file, path)
     header = _header(arrays, path)
     try:

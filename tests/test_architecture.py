@@ -25,7 +25,7 @@ RUNGS = (
     "_model_summary",
     "_checkpoints _processor",
     "_jobs",
-    "_iterate",
+    "_iterate _differences",
     "spaces",
     "units",
     "_normalization",

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +115,8 @@ _OUTPUTS = (
     ("--samples-out draws.csv", Path, "file for these rows (.csv .tsv .npy .npz); by default as "
      "many rows as the data have"),
     ("--seed N", non_negative, "seed of all draws from the model (default 0)"),
+    ("--checkpoint fit.npz", Path, "keep the state of the fit here, and go on from it if it is "
+     "there"),
     ("--force", None, "overwrite output files"),
 )  # fmt: skip
 
@@ -190,8 +194,10 @@ def _fit(arguments: argparse.Namespace) -> int:
         force=arguments.force,
         figures=figures,
         table=arguments.samples_out,
+        kept=arguments.checkpoint,
     )
-    report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
+    with _told_of(arguments.checkpoint):
+        report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
     how = () if arguments.data or arguments.figure else ("", _HOW_TO_DRAW)
     try:
         say(report, *how)
@@ -202,6 +208,27 @@ def _fit(arguments: argparse.Namespace) -> int:
         return _INTERRUPTED
     fits = (report.fit, getattr(report, "populations", None))
     return _CONVERGED if all(fit is None or fit.converged for fit in fits) else _NOT_CONVERGED
+
+
+@contextmanager
+def _told_of(checkpoint: Path | None) -> Iterator[None]:
+    """Say that a fit goes on from a file, and whether there was anything left to do."""
+    written = _written(checkpoint)
+    if written is not None:
+        tell(f"the fit goes on from {checkpoint}")
+    yield
+    if written is not None and _written(checkpoint) == written:
+        tell(
+            f"the fit had been finished in {checkpoint}: remove it, or name another, to begin anew"
+        )
+
+
+def _written(path: Path | None) -> tuple[int, int] | None:
+    """Which file has this name now, and since when; each one that is written is new."""
+    if path is None or not path.exists():
+        return None
+    state = path.stat()
+    return state.st_ino, state.st_mtime_ns
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
@@ -270,6 +297,7 @@ def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
         arguments.ordinal,
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         rng=arguments.seed,
+        checkpoint=arguments.checkpoint,
         progress=sys.stderr.isatty(),
         missing_at_random=arguments.missing_at_random,
     )
@@ -336,6 +364,7 @@ def _analyzed(
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
+        checkpoint=arguments.checkpoint,
         progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
         k_pairwise=arguments.k_pairwise,
     )

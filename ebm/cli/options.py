@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ebm._files import atomic_write, require_writable
+from ebm._files import atomic_write, require_place
 from ebm.errors import FileFormatError, require_extra
 from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
@@ -234,10 +234,12 @@ def check_outputs(
     force: bool,
     figures: Iterable[Path | None] = (),
     table: Path | None = None,
+    kept: Path | None = None,
 ) -> None:
     """Refuse in advance outputs that cannot be written, or a closed standard output without files.
 
-    ``source`` is the input; ``figures`` and ``table`` are the outputs for figures and the draws.
+    ``source`` is the input; ``figures`` and ``table`` are the outputs for figures and the draws,
+    ``kept`` is a file of an earlier run that is gone on from.
     """
     paths = [path for path in outputs if path is not None]
     if sys.__stdout__ is None and not paths:
@@ -247,7 +249,12 @@ def check_outputs(
             raise FileFormatError("an output must be a file, '-' is none: name a file")
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
-        require_writable(path, overwrite=force)
+        require_place(path, overwrite=force)
+    if kept is not None:
+        taken = [*paths, *([] if source is None else [source])]
+        if kept.resolve() in [path.resolve() for path in taken]:
+            raise FileFormatError(f"{kept} is named twice: give every file its own name")
+        require_place(kept, overwrite=True)
     for figure in figures:
         if figure is not None:
             _check_figure(figure)

@@ -46,7 +46,7 @@ def _listed(keep: Any, model: Any) -> list[Any]:
     n_axes = getattr(keep, "ndim", 1)
     if n_axes > 1:
         raise ShapeError(f"keep must be one sequence of units, got {n_axes} axes")
-    if isinstance(keep, str) or not hasattr(keep, "__iter__"):
+    if isinstance(keep, str) or not n_axes or not hasattr(keep, "__iter__"):
         message = f"keep must be a sequence of units, got {keep!r}"
         try:
             _position(keep, model)

@@ -133,7 +133,7 @@ class MarginalModel(EnergyModel):
     space: StateSpace = field(init=False)
 
     def __post_init__(self) -> None:
-        joint: Any = self.model.space
+        joint: Any = checked_space(self.model)
         object.__setattr__(self, "space", joint.subspace(self.keep))
         self._require_sum()
 

@@ -312,6 +312,16 @@ class Moments(Summarized):
         return moments_of(space, mean, covariance, self.log_partition, self.sample_size)
 
 
+def as_moments(average: Any, name: str = "average") -> Any:
+    """What an ensemble gives as moments, or moments themselves."""
+    if isinstance(average, type) or not callable(getattr(average, "moments", None)):
+        raise ModelError(
+            f"{name} must be Moments or an ensemble, got {type(average).__name__}: "
+            "for rows of data give ebm.Ensemble.from_data(rows)"
+        )
+    return average.moments()
+
+
 def moments_of(
     space: StateSpace,
     mean: Array,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._arrays import as_floats
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array, Indices
 from ebm.ensembles import Moments
@@ -39,6 +40,7 @@ from ebm.enumeration._products import (
 )
 from ebm.enumeration._splitting import GROUP_BITS, UNDIVIDED_BITS, Split, sizes_of_groups, split
 from ebm.enumeration.exact_ensemble import ExactEnsemble, choose
+from ebm.errors import ShapeError
 from ebm.forms import QuadraticForm
 from ebm.model import EnergyModel
 from ebm.spaces import FiniteSpace
@@ -133,7 +135,9 @@ class PairwiseEnumeration(ExactEnsemble):
             math.inf if size > 2.0**MOST_BITS else 64 * size ** (2 / 3) + 32.0 * d**4,
             "do without standard errors",
         )
-        center = np.asarray(center, dtype=np.float64)
+        center = as_floats(center, "center")
+        if center.shape != (d,):
+            raise ShapeError(f"center must have shape ({d},), got {center.shape}")
         if self._parts is not None:
             tensor = fourth_moments(self._form, self.space, center, self._n_jobs)
             if tensor is not None:

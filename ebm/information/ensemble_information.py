@@ -10,10 +10,11 @@ import numpy as np
 from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.errors import ModelError, ShapeError
 from ebm.information._solving import require_finite
 from ebm.information.metric import MOST_FACTORED, Metric
-from ebm.model import ParametricModel
+from ebm.model import ParametricModel, checked_space
 
 __all__ = ["EnsembleInformation"]
 
@@ -48,7 +49,9 @@ class EnsembleInformation(Metric):
     """
 
     def __init__(self, model: Any, ensemble: Ensemble) -> None:
-        p = len(model.parameters)
+        checked_space(model)
+        require_ensemble(ensemble)
+        p = len(getattr(model, "parameters", ()))
         if p == 0:
             raise ModelError(f"this {type(model).__name__} has no parameters")
         first, _ = next(iter(ensemble.blocks()))

@@ -55,6 +55,11 @@ class CoupledInformation(Metric):
     def __init__(
         self, curvature: Curvature, references: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> None:
+        if not isinstance(curvature, Curvature):
+            raise ModelError(
+                "curvature must be an information of the layer's inputs, got "
+                f"{type(curvature).__name__}"
+            )
         self._curvature = curvature
         self._x = owned(as_floats(references, "references"))
         if self._x.ndim != 2 or len(self._x) != curvature.shape[0]:
@@ -238,7 +243,8 @@ class BlockDiagonalInformation(Metric):
     """
 
     def __init__(self, blocks: Sequence[Metric]) -> None:
-        self.blocks = () if isinstance(blocks, Metric) else tuple(blocks)
+        is_sequence = hasattr(blocks, "__iter__") and not isinstance(blocks, Metric)
+        self.blocks = tuple(blocks) if is_sequence else ()
         if not self.blocks:
             raise ShapeError("blocks must be a sequence of at least one metric")
         for block in self.blocks:

@@ -13,6 +13,7 @@ from ebm._arrays import as_number
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Moments
+from ebm.ensembles.moments import as_moments
 from ebm.errors import (
     MEMORY_LIMIT,
     ConstantUnitError,
@@ -67,7 +68,7 @@ class PreparedMoments:
         with single_threaded_blas():
             values, vectors = np.linalg.eigh(correlation)
         if values[0] < SINGULAR:
-            why = self._why_singular(correlation, float(values[0]), vectors[:, 0])
+            why = self._why_singular(float(values[0]), vectors[:, 0])
             raise SingularCovarianceError(why)
         scaled = vectors / deviation[:, None]
         with single_threaded_blas():
@@ -87,21 +88,13 @@ class PreparedMoments:
         machine = BoltzmannMachine(weights, biases, center=self.mean, names=self.space.names)
         return machine.to_spins() if isinstance(self.space, Spins) else machine
 
-    def _why_singular(self, correlation: Array, lowest: float, direction: Array) -> str:
-        labels = self.space.labels
-        i, j = np.nonzero(np.triu(np.abs(correlation) > 1 - SINGULAR, 1))
+    def _why_singular(self, lowest: float, direction: Array) -> str:
+        labels, twins = self.space.labels, self.twins()
         # Few samples make units equal by chance.
         if self.sample_size <= len(self.mean):
             reason = f"{self.sample_size:g} samples for {len(self.mean)} units"
-        elif len(i):
-            equal = correlation[i, j] > 0
-            always = "always" if np.abs(correlation[i, j]).min() > 1 - 1e-12 else "nearly always"
-            sentences = [
-                f"units {shown_pairs(labels, i[kind], j[kind])} are {always} {word}"
-                for kind, word in ((equal, "equal"), (~equal, "opposite"))
-                if kind.any()
-            ]
-            reason = " and ".join(sentences) + ": leave out one of each pair"
+        elif twins:
+            reason = f"{twins}: leave out one of each pair"
         else:
             large = np.flatnonzero(np.abs(direction) > 0.3 * np.abs(direction).max())
             units = shown([labels[k] for k in large])
@@ -109,6 +102,21 @@ class PreparedMoments:
         return (
             f"the covariances have no inverse: {reason} (smallest eigenvalue of the correlations "
             f"{lowest:.1e}); {CURE}"
+        )
+
+    def twins(self) -> str:
+        """Which units are always equal or opposite, in words; none if there are no such."""
+        deviation = np.sqrt(self.variance)
+        correlation = self.covariance / np.outer(deviation, deviation)
+        i, j = np.nonzero(np.triu(np.abs(correlation) > 1 - SINGULAR, 1))
+        if not len(i):
+            return ""
+        equal = correlation[i, j] > 0
+        always = "always" if np.abs(correlation[i, j]).min() > 1 - 1e-12 else "nearly always"
+        return " and ".join(
+            f"units {shown_pairs(self.space.labels, i[kind], j[kind])} are {always} {word}"
+            for kind, word in ((equal, "equal"), (~equal, "opposite"))
+            if kind.any()
         )
 
 
@@ -120,12 +128,7 @@ def prepared(
     p ← (1−α) p + α/2^n with α = a/(N + a), then Ĉ_ij ← (1−λ) Ĉ_ij for i ≠ j; the means of the
     second step stay.
     """
-    if isinstance(moments, type) or not callable(getattr(moments, "moments", None)):
-        raise EbmError(
-            f"moments must be Moments or an ensemble, got {type(moments).__name__}: "
-            "for rows of data give ebm.Ensemble.from_data(rows)"
-        )
-    moments = moments.moments()
+    moments = as_moments(moments, "moments")
     n = moments.space.n
     require_memory(
         matrices * 8.0 * n**2,

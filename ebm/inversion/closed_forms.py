@@ -12,6 +12,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.errors import EbmError, SeriesWarning, warn
 from ebm.inversion._moments import (
+    CURE,
     PreparedMoments,
     covariance_of_response,
     of_tables,
@@ -90,7 +91,8 @@ def mean_field(
     whose relative error is proportional to the couplings. Order K inverts C(W; x̂) = Ĉ order by
     order, with errors of order K + 1 in W and b. Higher orders are more accurate for weak couplings
     only; a :class:`ebm.errors.SeriesWarning` is issued if the last order is larger than the one
-    before. For stronger couplings :func:`plefka`, which inverts Ĉ as a matrix, is preferable.
+    before, or if two units are always equal or always opposite. For stronger couplings
+    :func:`plefka`, which inverts Ĉ as a matrix, is preferable.
 
     Parameters
     ----------
@@ -140,6 +142,7 @@ def mean_field(
         algebra = coupled_algebra(weights, order, f"inversion to order {order}", max_seconds)
         slope = corrections(algebra, ready.variance, ready.skew, order)[1]
     _warn_if_growing(terms)
+    _warn_of_twins(ready)
     np.fill_diagonal(weights, own)
     return ready.model(weights, ready.log_odds - slope - (0.5 - ready.mean) * own)
 
@@ -150,6 +153,16 @@ def _warn_if_growing(terms: Array) -> None:
         warn(
             f"order {len(terms)} of the couplings is larger than order {len(terms) - 1}: the "
             "correlations are too strong for this series; use ebm.inversion.plefka",
+            SeriesWarning,
+        )
+
+
+def _warn_of_twins(ready: PreparedMoments) -> None:
+    twins = ready.twins()
+    if twins:
+        warn(
+            f"{twins}, which no finite coupling describes, though each order of the series is "
+            f"finite: leave out one of each pair, or {CURE}",
             SeriesWarning,
         )
 

@@ -20,7 +20,14 @@ from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Moments
-from ebm.errors import EbmError, EbmWarning, LimitError, ModelError, SingularCovarianceError
+from ebm.errors import (
+    EbmError,
+    EbmWarning,
+    LimitError,
+    ModelError,
+    SingularCovarianceError,
+    require_memory,
+)
 from ebm.inversion._rows import DistinctRows, as_ensemble, read_rows
 from ebm.inversion.resampling import Draw, ResamplingScheme, RowResampling
 from ebm.spaces import Binary
@@ -169,6 +176,9 @@ def bootstrap(
     require_function(method)
     scheme = _checked_scheme(scheme)
     n_resamples = as_integer(n_resamples, "n_resamples", least=2)
+    # Each has its job, with what it is told, and its row of parameters.
+    what = f"{n_resamples} resamples and what they give"
+    require_memory(1024.0 * n_resamples, what, "take fewer n_resamples")
     rows = counted_rows(data)
     with loop(), single_threaded_blas():
         reference = model_of(method(rows.resampled(rows.weights * round(rows.sample_size))))

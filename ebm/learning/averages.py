@@ -26,7 +26,7 @@ from ebm.learning._families import joint_model
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
 from ebm.sampling._chains import advance, is_allowed, with_copies
-from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._streams import block_slices, new_streams, require_chains
 from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.sampling.sweeper import uniforms
 from ebm.spaces import Binary, Spins, StateSpace
@@ -123,6 +123,7 @@ class PersistentChains:
         ChainState
             The states and random streams of the chains.
         """
+        require_chains(self.n_chains, _sampled_model(model).space.n)
         states = _starting_states(checked_space(model), data, self.n_chains, rng)
         joint = _sampled_model(model)
         if joint is not model:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ebm._differences import (
+    Along,
+    aside,
+    best_difference,
+    directions_about,
+    part,
+    reason,
+    wrong_entry,
+    wrong_slopes,
+)
 from ebm._iterate import iterate
 from ebm._progress import entries
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
-from ebm.errors import ModelError, NotConvergedWarning, warn
+from ebm.errors import EbmError, ModelError, NotConvergedWarning, warn
 from ebm.learning._likelihood import settings_of
 from ebm.learning.lbfgs import LBFGS
 from ebm.learning.penalties import AppliedPenalty, Penalty
@@ -59,7 +70,7 @@ class LossOnRows(ABC):
     ------
     ModelError
         If ``data`` are moments, or ``value_and_slopes`` returns anything but a finite number and
-        p finite slopes.
+        p finite slopes, or slopes that are not those of its value by differences at the start.
 
     Examples
     --------
@@ -117,6 +128,7 @@ class LossOnRows(ABC):
 
     def solve(self, solver: Any, *, progress: bool, **how: Any) -> FitResult:
         """The fitted model, and how the search for it ended."""
+        self._require_own_slopes()
         with entries(progress) as show:
             run = iterate(solver, self, self.family.parameters, progress=show, **how)
         end = run.history[-1] if run.history else None
@@ -131,6 +143,45 @@ class LossOnRows(ABC):
             sample_size=self.data.sample_size,
             history=run.history,
         )
+
+    def _require_own_slopes(self) -> None:
+        """Refuse slopes that are not the derivative of the value, beside the start."""
+        random = np.random.default_rng(0)
+        theta = aside(np.asarray(self.family.parameters, dtype=np.float64), random)
+        try:
+            with np.errstate(all="ignore"):
+                point = self._at(theta)
+        except (EbmError, ValueError, ArithmeticError):
+            # What cannot be evaluated there is refused where it is used, if it is.
+            return
+        slopes = point.slopes - self.penalty.gradient(theta)
+
+        def along(direction: Array) -> Along:
+            return lambda t: np.array([self._value(theta + t * direction)])
+
+        def is_wrong(direction: Array) -> bool:
+            claimed, size = slopes @ direction, np.abs(slopes) @ np.abs(direction)
+            return bool(wrong_slopes(along(direction), np.array([claimed]), np.array([size]))[0])
+
+        for direction in directions_about(theta, random):
+            if is_wrong(direction):
+                k = wrong_entry(len(theta), partial(_along_some, is_wrong, direction))
+                alone = part(direction, k)
+                if is_wrong(alone):
+                    slope = best_difference(along(alone), 1, 0) / float(direction[k])
+                    self._refuse(k, float(slopes[k]), slope)
+
+    def _refuse(self, k: int, claimed: float, slope: float) -> None:
+        names = getattr(self.family, "parameter_names", None) or ()
+        name = repr(names[k]) if len(names) == len(self.family.parameters) else f"parameter {k}"
+        raise ModelError(
+            f"{type(self).__name__}.value_and_slopes gives the slope of {name} as {claimed:.6g} "
+            f"beside the start; differences of its value give {slope:.6g}: "
+            f"{reason(claimed, slope, 'look for a factor, or a term left out')}"
+        )
+
+    def _value(self, theta: Array) -> float:
+        return float(self.value_and_slopes(self.family.with_parameters(theta))[0])
 
     @cached_property
     def _points(self) -> dict[bytes, LossPoint]:
@@ -152,3 +203,8 @@ class LossOnRows(ABC):
         noise = 1e-14 * (1 + abs(value))
         value += self.penalty.value(theta)
         return LossPoint(value, slopes + self.penalty.gradient(theta), noise)
+
+
+def _along_some(is_wrong: Callable[[Array], bool], direction: Array, entries: Indices) -> bool:
+    """Whether slopes are wrong along some of the parameters."""
+    return is_wrong(part(direction, entries))

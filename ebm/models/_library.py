@@ -16,6 +16,7 @@ from ebm.forms import (
     energy_form,
     offered_form,
 )
+from ebm.model import checked_space
 from ebm.models.any_units import PairwiseModel
 from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -108,7 +109,7 @@ def couplings_of_pairs(model: Any) -> Array | None:
     if machine is not None:
         return np.array(machine.quadratic_form().dense().matrix)
     features = getattr(model, "pair_features", None)
-    if not (isinstance(model.space, FiniteSpace) and callable(features)) or any(
+    if not (isinstance(checked_space(model), FiniteSpace) and callable(features)) or any(
         block.shape[1] != 1 for block in features().blocks
     ):
         return None

@@ -16,9 +16,10 @@ from ebm._conditioning import terms_given
 from ebm._term_keys import checked_terms
 from ebm._types import Array, Flags
 from ebm.ensembles.ensemble import require_units
+from ebm.ensembles.moments import as_moments
 from ebm.errors import ModelError
 from ebm.forms import QuadraticForm, TermForm, energy_form
-from ebm.model import ParametricModel, Penalized
+from ebm.model import ParametricModel, Penalized, checked_space
 from ebm.models import _couplings
 from ebm.models._conversions import couplings_about_half, expanded, quadratic_of_terms
 from ebm.models._frozen import Frozen
@@ -168,7 +169,7 @@ class InteractionModel(Frozen, ParametricModel):
             # On a graph those of its terms cost least.
             return -np.asarray(average.mean_products(list(self.terms)))
         if self.order <= 2:
-            moments = average.moments().to(self.space)
+            moments = as_moments(average).to(self.space)
             mean, second = moments.mean, moments.second
             return -np.array([mean[a[0]] if len(a) == 1 else second[a] for a in self.terms])
         require_units(average, self.space)
@@ -261,7 +262,7 @@ class InteractionModel(Frozen, ParametricModel):
         ModelError
             If the model has no such form.
         """
-        form, space = energy_form(model), model.space
+        form, space = energy_form(model), checked_space(model)
         if not (isinstance(form, QuadraticForm) and isinstance(space, Binary | Spins)):
             raise ModelError(
                 f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "

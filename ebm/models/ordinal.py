@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, is_sparse
 from ebm._types import Array, Flags, Indices
+from ebm.ensembles.moments import as_moments
 from ebm.errors import ModelError, ShapeError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
@@ -431,7 +432,7 @@ class OrdinalModel(Frozen, ParametricModel):
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """−E[δ(x_i, a), s_i(x_i) s_j(x_j)] from moments of one-hot features alone, (p,)."""
-        moments = average.moments().to(self.space)
+        moments = as_moments(average).to(self.space)
         starts = np.flatnonzero(self._is_first)
         scored = np.add.reduceat(moments.second * self._scores, starts, axis=1)
         products = np.add.reduceat(scored * self._scores[:, None], starts, axis=0)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_finite
 from ebm._conditioning import given_form
 from ebm._types import Array, Flags, Indices
+from ebm.ensembles.moments import as_moments
 from ebm.errors import ShapeError
 from ebm.forms import QuadraticForm, energy_form
 from ebm.model import ParametricModel
@@ -196,7 +197,7 @@ class TwoValuedModel(Frozen, ParametricModel):
             # On a graph those of the pairs in it cost least.
             mean, covariances = average.means(), average.covariances(i, j)
         else:
-            moments = average.moments().to(self.space)
+            moments = as_moments(average).to(self.space)
             mean, covariances = moments.mean, moments.covariance[i, j]
         d = mean - self.feature_center
         return -np.concatenate([mean, covariances + d[i] * d[j]])

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite
 from ebm._types import Array, Flags, Indices
+from ebm.ensembles.moments import as_moments
 from ebm.errors import ShapeError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
@@ -327,7 +328,7 @@ class PottsModel(Frozen, ParametricModel):
 
     def mean_energy_gradient(self, average: Any) -> Array:
         """−E[δ(a_i, a), δ(a_i, a) δ(a_j, b)] from moments of one-hot features alone, (p,)."""
-        moments = average.moments().to(self.space)
+        moments = as_moments(average).to(self.space)
         i, j = self.pairs
         mean = moments.mean.reshape(self.n, self.q)[:, :-1]
         second = moments.second.reshape(self.n, self.q, self.n, self.q)[i, :-1, j, :-1]

@@ -15,7 +15,8 @@ from ebm._normalization import require_sum
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import ModelError, ShapeError
+from ebm.ensembles.ensemble import require_ensemble
+from ebm.errors import ModelError, ShapeError, require_memory
 from ebm.forms import LayeredForm
 from ebm.model import ParametricModel
 from ebm.models import _couplings
@@ -186,6 +187,8 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             If ``n_hidden`` is not a positive integer.
         ModelError
             If ``scale`` is negative or not finite, or ``units`` are none.
+        MemoryLimitError
+            If the weights would take more than 4 GiB.
 
         Examples
         --------
@@ -202,6 +205,11 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
             space = type(visible.space(1))
             data = Ensemble.from_data(data, space=space, sample_weight=sample_weight, names=names)
         visible, biases = independent_layer(visible, data)
+        require_memory(
+            8.0 * len(biases) * n_hidden,
+            f"the weights of {len(biases)} visible and {n_hidden} hidden units",
+            "take fewer hidden units",
+        )
         drawn = generator(rng).normal(0, scale, (len(biases), n_hidden))
         names, none = data.space.names, np.zeros(n_hidden)
         return cls(drawn, biases, none, units=(visible, hidden), names=names)
@@ -427,6 +435,7 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
     def _chunks(self, average: Any) -> Iterator[tuple[Array, Array]]:
         """The blocks of an ensemble, cut so that their hidden units take little memory."""
         rows = max(1, CHUNK // self.n_hidden)
+        require_ensemble(average)
         for states, weights in average.blocks():
             for start in range(0, len(states), rows):
                 yield states[start : start + rows], weights[start : start + rows]

@@ -20,7 +20,7 @@ from ebm._iterate import State, iterate
 from ebm._progress import progress_bar
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
-from ebm.errors import EbmError, ModelError
+from ebm.errors import MEMORY_LIMIT, EbmError, ModelError, require_memory
 from ebm.networks._labelled_rows import Batches, LabelledRows, RowSettings, rows_for_network, subset
 from ebm.networks._tensors import like
 from ebm.networks._updates import (
@@ -32,7 +32,7 @@ from ebm.networks._updates import (
     digest_of,
     series_of,
 )
-from ebm.networks.action._energy import MLPEnergy
+from ebm.networks.action._energy import MLPEnergy, require_action
 from ebm.networks.records import Records, TrainingEntry, TrainingRecord, TrainingResult
 from ebm.networks.series.power_series import checked_order
 
@@ -195,6 +195,9 @@ def minimize(
     >>> bool(action.action(result.theta) < 0.1)
     True
     """
+    require_action(action)
+    if not isinstance(solver, TorchSteps):
+        raise EbmError(f"solver must be ebm.networks.TorchSteps(…), got {solver!r}")
     key = _key(rng, checkpoint)
     start = (
         initial_parameters(action, np.random.default_rng([key, 0, 3])) if theta is None else theta
@@ -230,6 +233,9 @@ def initial_parameters(action: MLPEnergy, rng: RandomSource = None) -> Any:
     >>> bool(abs(action.unflatten(ebm.networks.initial_parameters(action, 0)).U).max() <= 0.5)
     True
     """
+    require_action(action)
+    n = action.space.n
+    require_memory(8.0 * n, f"{n} parameters", "take fewer hidden units", limit=2 * MEMORY_LIMIT)
     source, shapes = generator(rng), action.shapes
     bounds = dict.fromkeys("Uc", 1 / math.sqrt(action.n_hidden))
     bounds |= dict.fromkeys("Wb", 1 / math.sqrt(action.rows.n_inputs))

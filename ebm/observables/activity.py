@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.enumeration import ExactEnsemble
 from ebm.enumeration._log_weights import resolved
 from ebm.errors import CodingError, EnumerationLimitError
@@ -36,6 +37,8 @@ def activity(ensemble: Ensemble, states: ArrayLike) -> Array:
 
     Raises
     ------
+    ModelError
+        If ``ensemble`` is no ensemble.
     CodingError
         If the units are not two-valued, or a state does not belong to the coding.
 
@@ -46,6 +49,7 @@ def activity(ensemble: Ensemble, states: ArrayLike) -> Array:
     >>> activity(ebm.Ensemble.from_data([[-1], [1]], space=ebm.Spins), [-1.0])
     array([0.])
     """
+    require_ensemble(ensemble)
     if isinstance(ensemble.space, Binary):
         return ensemble.space.check(states)
     if isinstance(ensemble.space, Spins):

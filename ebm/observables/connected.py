@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._arrays import as_floats, as_integer
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.enumeration import exact
-from ebm.errors import MEMORY_LIMIT, ShapeError, require_memory
+from ebm.errors import MEMORY_LIMIT, ModelError, ShapeError, require_memory
 from ebm.models import BoltzmannMachine
 from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
@@ -29,13 +33,21 @@ def triples(n: int) -> tuple[Indices, Indices, Indices]:
     tuple of three ndarrays
         i, j and k in lexicographic order, empty for fewer than three units.
 
+    Raises
+    ------
+    ShapeError
+        If ``n`` is no integer of at least 0.
+    MemoryLimitError
+        If the triples would take more than 4 GiB.
+
     Examples
     --------
     >>> from ebm.observables import triples
     >>> [index.tolist() for index in triples(4)]
     [[0, 0, 0, 1], [1, 1, 2, 2], [2, 3, 3, 3]]
     """
-    unit = np.arange(n)
+    unit = np.arange(as_integer(n, "n", 0))
+    require_memory(2.0 * len(unit) ** 3, f"triples of {len(unit)} units", "choose fewer units")
     i, j, k = np.nonzero((unit[:, None, None] < unit[:, None]) & (unit[:, None] < unit)[None, :, :])
     return i, j, k
 
@@ -59,12 +71,14 @@ def third_moments(ensemble: Ensemble) -> Array:
 
     Raises
     ------
+    ModelError
+        If ``ensemble`` is no ensemble.
     CodingError
         If the units are not two-valued.
     EnumerationLimitError
         If the ensemble is that of a Boltzmann machine or Ising model of more than 28 units.
     MemoryLimitError
-        If n³ numbers would take more than 1 GiB.
+        If the table of n³ numbers would take more than 1 GiB.
 
     Examples
     --------
@@ -73,6 +87,7 @@ def third_moments(ensemble: Ensemble) -> Array:
     >>> third_moments(ebm.Ensemble.from_data([[1, 1, 1], [1, 1, 0], [1, 1, 1], [0, 0, 0]]))
     array([0.5])
     """
+    require_ensemble(ensemble)
     n = ensemble.space.n
     what, limit = f"triple moments of {n} units", MEMORY_LIMIT / 4
     require_memory(8.0 * n**3, what, "choose fewer units", limit=limit)
@@ -98,6 +113,13 @@ def central_pairs(moments: Moments) -> tuple[Array, Array]:
         Both for i < j in lexicographic order. The standard error of an average over N samples is
         ``deviation / √N``.
 
+    Raises
+    ------
+    ModelError
+        If ``moments`` are no moments.
+    CodingError
+        If the units are not two-valued.
+
     Examples
     --------
     >>> import ebm
@@ -105,7 +127,7 @@ def central_pairs(moments: Moments) -> tuple[Array, Array]:
     >>> central_pairs(ebm.Moments(ebm.Binary(2), [0.5, 0.5], [[0.25, 0], [0, 0.25]]))
     (array([0.]), array([0.25]))
     """
-    binary = moments.to(Binary)
+    binary = _two_valued(moments)
     i, j = np.triu_indices(binary.space.n, 1)
     v, u = _variance_and_slope(binary)
     c = binary.covariance[i, j]
@@ -133,6 +155,8 @@ def central_triples(moments: Moments, third: ArrayLike) -> tuple[Array, Array]:
 
     Raises
     ------
+    ModelError
+        If ``moments`` are no moments, or a third moment is not finite.
     ShapeError
         If there is not one third moment for each triple.
 
@@ -144,13 +168,15 @@ def central_triples(moments: Moments, third: ArrayLike) -> tuple[Array, Array]:
     >>> central_triples(moments, [0.125])
     (array([0.]), array([0.125]))
     """
-    binary = moments.to(Binary)
+    binary = _two_valued(moments)
     i, j, k = triples(binary.space.n)
-    raw = np.asarray(third, dtype=np.float64)
+    raw = as_floats(third, "third")
     if raw.shape != i.shape:
         raise ShapeError(
             f"third must have shape {i.shape}, one entry for each triple, got {raw.shape}"
         )
+    if not np.isfinite(raw).all():
+        raise ModelError("third must hold finite numbers, got NaN or an infinity")
     m, c = binary.mean, binary.covariance
     value = raw - m[i] * c[j, k] - m[j] * c[i, k] - m[k] * c[i, j] - m[i] * m[j] * m[k]
     v, u = _variance_and_slope(binary)
@@ -181,6 +207,15 @@ def _third_by_conditioning(machine: BoltzmannMachine) -> Array:
         conditional = BoltzmannMachine(matrix[np.ix_(rest, rest)], vector[rest] + matrix[rest, i])
         total[i][np.ix_(rest, rest)] = mean[i] * exact(conditional).moments().second
     return total
+
+
+def _two_valued(moments: Any) -> Moments:
+    """Moments of two-valued units, as those of {0,1} units."""
+    if not isinstance(moments, Moments):
+        raise ModelError(
+            f"moments must be Moments, got {type(moments).__name__}: give ensemble.moments()"
+        )
+    return moments.to(Binary)
 
 
 def _variance_and_slope(binary: Moments) -> tuple[Array, Array]:

@@ -7,9 +7,12 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ebm._arrays import as_floats
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
+from ebm.ensembles.ensemble import require_ensemble
 from ebm.enumeration import exact
+from ebm.errors import EbmError, ShapeError
 from ebm.models import BoltzmannMachine
 from ebm.observables.activity import activity, affordable_machine_of
 from ebm.spaces import Binary
@@ -17,6 +20,8 @@ from ebm.spaces import Binary
 __all__ = ["independent_entropy", "independent_population_count", "population_count"]
 
 _BLOCK = 2**22
+#: What means of weighted rows may be beyond 0 and 1.
+ROUNDING = 1e-12
 
 
 def population_count(ensemble: Ensemble) -> Array:
@@ -37,6 +42,8 @@ def population_count(ensemble: Ensemble) -> Array:
 
     Raises
     ------
+    ModelError
+        If ``ensemble`` is no ensemble.
     CodingError
         If the units are not two-valued.
     EnumerationLimitError
@@ -49,6 +56,7 @@ def population_count(ensemble: Ensemble) -> Array:
     >>> population_count(ebm.Ensemble.from_data([[1, 1], [1, 0], [0, 1], [0, 0]]))
     array([0.25, 0.5 , 0.25])
     """
+    require_ensemble(ensemble)
     known = getattr(ensemble, "count_distribution", None)
     if known is not None:
         return np.array(known)
@@ -76,6 +84,11 @@ def independent_population_count(rates: ArrayLike) -> Array:
     ndarray, (n + 1,)
         P(0), …, P(n).
 
+    Raises
+    ------
+    EbmError
+        If a rate is no number from 0 to 1.
+
     Examples
     --------
     >>> from ebm.observables import independent_population_count
@@ -83,7 +96,7 @@ def independent_population_count(rates: ArrayLike) -> Array:
     array([0.25, 0.5 , 0.25])
     """
     total = np.ones(1)
-    for rate in np.asarray(rates, dtype=np.float64):
+    for rate in _checked(rates):
         total = np.convolve(total, [1 - rate, rate])
     return total
 
@@ -101,17 +114,34 @@ def independent_entropy(rates: ArrayLike) -> float:
     float
         S₁, with 0 log 0 = 0.
 
+    Raises
+    ------
+    EbmError
+        If a rate is no number from 0 to 1.
+
     Examples
     --------
     >>> from ebm.observables import independent_entropy
     >>> independent_entropy([0.5, 0.5, 1.0])
     2.0
     """
-    p = np.asarray(rates, dtype=np.float64)
+    p = _checked(rates)
     # ln(1 − p) of a rare unit would be lost in the rounding of 1 − p.
     on = p * np.log(np.where(p > 0, p, 1.0))
     off = (1 - p) * np.log1p(-np.where(p < 1, p, 0.0))
     return 0.0 - float((on + off).sum()) / math.log(2)
+
+
+def _checked(rates: ArrayLike) -> Array:
+    """Probabilities of units, (n,), from 0 to 1 but for rounding."""
+    p = as_floats(rates, "rates")
+    if p.ndim != 1:
+        raise ShapeError(f"rates must have one axis, one rate for each unit, got shape {p.shape}")
+    wrong = ~((p >= -ROUNDING) & (p <= 1 + ROUNDING))
+    if wrong.any():
+        unit = int(np.argmax(wrong))
+        raise EbmError(f"rates must be probabilities from 0 to 1, got {p[unit]} of unit {unit}")
+    return np.clip(p, 0, 1)
 
 
 def _count_by_halves(machine: BoltzmannMachine) -> Array:

@@ -60,6 +60,8 @@ def report_figure(report: Any) -> Figure:
     >>> len(ebm.plotting.report_figure(report).axes) >= 6
     True
     """
+    if not hasattr(report, "data") or not hasattr(report, "ensemble"):
+        raise EbmError(f"report must be what ebm.analyze gives, got {type(report).__name__}")
     data, fitted = report.data, report.ensemble
     n, affordable = data.space.n, data.space.n <= MAX_UNITS
     panels: list[Callable[..., Any]] = [partial(rates, data, fitted)]

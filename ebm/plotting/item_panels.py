@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ebm._arrays import as_integers
 from ebm._types import Array
 from ebm.ensembles import IncompleteEnsemble, WeightedStates
-from ebm.errors import require_extra
+from ebm.ensembles.ensemble import require_ensemble
+from ebm.errors import EbmError, ShapeError, require_extra
 from ebm.plotting.panels import couplings
 from ebm.plotting.style import (
     DATA,
@@ -52,6 +54,10 @@ def items_figure(report: Any) -> Figure:
     >>> len(ebm.plotting.items_figure(report).axes)
     4
     """
+    if not hasattr(report, "data"):
+        raise EbmError(
+            f"report must be what ebm.report.analyze_items gives, got {type(report).__name__}"
+        )
     pyplot = require_extra("matplotlib.pyplot", "plot")
     height = max(_HEIGHT, _ROW * report.data.space.n + 1)
     # Sums are known of complete rows alone.
@@ -89,6 +95,7 @@ def category_shares(data: WeightedStates | IncompleteEnsemble, *, ax: Axes | Non
     >>> ebm.plotting.category_shares(data).get_xlabel()
     'share of each category'
     """
+    require_ensemble(data)
     ax = axes_or_new(ax)
     space: Any = data.space
     if isinstance(data, IncompleteEnsemble):
@@ -132,13 +139,14 @@ def sum_scores(data: WeightedStates, draws: Any, *, ax: Axes | None = None) -> A
     >>> ebm.plotting.sum_scores(data, [[0, 1], [1, 1]]).get_xlabel()
     'sum of levels'
     """
+    require_ensemble(data)
     ax = axes_or_new(ax)
     space: Any = data.space
     most = int((space.n_values - 1).sum())
     sums = np.arange(most + 1)
     totals = data.states.astype(np.int64).sum(axis=1)
     observed: Array = np.asarray(np.bincount(totals, data.weights, most + 1), dtype=np.float64)
-    predicted = np.bincount(np.asarray(draws, dtype=np.int64).sum(axis=1), minlength=most + 1)
+    predicted = np.bincount(_rows(draws, space.n).sum(axis=1), minlength=most + 1)
     ax.plot(sums, _independent(data), "--", color=INDEPENDENT, lw=1.2, label="independent items")
     ax.plot(sums, predicted / len(draws), "-", color=MODEL, lw=1.5, label="ordinal model")
     error = binomial_error(observed, data.sample_size)
@@ -151,6 +159,16 @@ def sum_scores(data: WeightedStates, draws: Any, *, ax: Axes | None = None) -> A
         borderaxespad=0, columnspacing=1, handlelength=1.2,
     )  # fmt: skip
     return ax
+
+
+def _rows(draws: Any, n: int) -> Any:
+    """Rows of levels, (n_draws, n)."""
+    rows = as_integers(draws, "draws")
+    if rows.ndim != 2 or rows.shape[1] != n or not len(rows) or (rows < 0).any():
+        raise ShapeError(
+            f"draws must be rows of levels from 0 on, (n_draws, {n}), got {rows.shape}"
+        )
+    return rows
 
 
 def _independent(data: WeightedStates) -> Array:

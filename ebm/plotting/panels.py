@@ -10,6 +10,8 @@ import numpy as np
 from ebm import observables
 from ebm._types import Array
 from ebm.ensembles import Ensemble, WeightedStates
+from ebm.ensembles.ensemble import require_ensemble
+from ebm.ensembles.moments import as_moments
 from ebm.errors import ModelError, ShapeError, require_extra
 from ebm.model import EnergyModel
 from ebm.models._library import couplings_of_pairs
@@ -77,7 +79,7 @@ def rates(
     'probability active'
     """
     ax = axes_or_new(ax)
-    moments = data.moments().to(Binary)
+    moments = as_moments(data, "data").to(Binary)
     unit = np.arange(moments.space.n)
     if model is not None:
         fitted = ensemble_of(model).moments().to(moments.space).mean
@@ -221,8 +223,9 @@ def moments_comparison(
     >>> len(ebm.plotting.moments_comparison(data, machine).lines) > 0
     True
     """
-    if order not in _LABELS:
+    if order not in tuple(_LABELS):
         raise ShapeError(f"order must be 2 (pairs) or 3 (triples), got {order!r}")
+    require_ensemble(data)
     if data.space.n < order:
         raise ShapeError(f"moments of order {order} need as many units, got {data.space.n}")
     ax = axes_or_new(ax)

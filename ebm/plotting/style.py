@@ -8,9 +8,10 @@ import numpy as np
 
 from ebm._types import Array
 from ebm.ensembles import Ensemble
-from ebm.ensembles.ensemble import require_order
+from ebm.ensembles.ensemble import require_ensemble, require_order
+from ebm.ensembles.moments import as_moments
 from ebm.enumeration import exact
-from ebm.errors import require_extra
+from ebm.errors import EbmError, require_extra
 from ebm.model import EnergyModel
 from ebm.plotting._names import as_drawn
 
@@ -52,6 +53,10 @@ def axes_or_new(ax: Axes | None, size: tuple[float, float] | None = None) -> Axe
     if ax is None:
         pyplot = require_extra("matplotlib.pyplot", "plot")
         ax = pyplot.subplots(figsize=size, layout="constrained")[1]
+    if not hasattr(ax, "spines"):
+        raise EbmError(
+            f"ax must be matplotlib axes, such as those of matplotlib.pyplot.subplots(), got {ax!r}"
+        )
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 
@@ -78,6 +83,10 @@ def ensemble_of(model: EnergyModel | Ensemble, data: Ensemble | None = None) -> 
 
     Names in another order than those of the data are refused.
     """
+    if not isinstance(model, EnergyModel):
+        as_moments(model, "model")
+    if data is not None:
+        require_ensemble(data)
     ensemble = exact(model) if isinstance(model, EnergyModel) else model
     if data is not None:
         require_order(ensemble.space, data.space)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -107,6 +108,7 @@ def analyze(
     center: ArrayLike | str = 0.0,
     names: Sequence[str] | None = None,
     rng: RandomSource = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
     k_pairwise: bool = False,
 ) -> Report:
@@ -135,6 +137,9 @@ def analyze(
         Names of the units, where the data have none.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
         Source of the data sets drawn from the model for comparison, and of Markov chains.
+    checkpoint : path-like, optional
+        File of the fit of the pairwise model, as of :func:`ebm.fit`: if it exists, the fit goes on
+        from it.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
     k_pairwise : bool, default False
@@ -180,20 +185,22 @@ def analyze(
                 f"a k-pairwise model is fitted up to {MAX_UNITS_SAMPLED} units, got "
                 f"{data.space.n}: take fewer"
             )
-        source = generator(rng)
+        source, how = generator(rng), {"checkpoint": checkpoint, "progress": progress}
         result: FitResult | None
         inversion: Any = None
         if isinstance(data, IncompleteEnsemble):
-            result, route = _fitted_to_incomplete_rows(data, strengths, progress)
+            result, route = _fitted_to_incomplete_rows(data, strengths, **how)
             sections = sections_of_incomplete_rows(data, result, strengths)
         else:
-            result, route = _fitted(data, strengths, source, progress)
+            result, route = _fitted(data, strengths, source, **how)
             with stage(progress, "comparing the model with data and with other estimates"):
                 try:
                     inversion = mean_field(data.moments())
                 except ConstantUnitError as error:
                     trouble = [f"No mean-field inversion: {error}"]
                 sections = sections_of(data, result, inversion, strengths, source)
+        if result is None and checkpoint is not None:
+            raise EbmError(f"checkpoint has no effect, leave it out: {route}")
         model: Any = inversion if result is None else result.model
         if start is None or not isinstance(data, WeightedStates):
             pass
@@ -254,7 +261,7 @@ def _center(data: WeightedStates | IncompleteEnsemble, center: ArrayLike | str) 
 
 
 def _fitted(
-    data: WeightedStates, penalty: tuple[float, float], rng: np.random.Generator, progress: bool
+    data: WeightedStates, penalty: tuple[float, float], rng: np.random.Generator, **how: Any
 ) -> tuple[FitResult | None, str]:
     """The fit, or None, and a sentence on its method."""
     n = data.space.n
@@ -275,20 +282,20 @@ def _fitted(
     if n <= MAX_UNITS_EXACT:
         start = independent_units(data)
         try:
-            result = fit(start, data, penalty=Penalty(*penalty), progress=progress)
+            result = fit(start, data, penalty=Penalty(*penalty), **how)
         except LimitError as error:
             reason = str(error)
         else:
             exact = kind if penalties else f"exact {kind}"
             return result, f"{exact}, all 2^{n} states enumerated"
     return (
-        fit_by_chains(data, *penalty, rng, progress=progress),
+        fit_by_chains(data, *penalty, rng, **how),
         f"{kind} by {N_CHAINS} persistent Markov chains ({reason})",
     )
 
 
 def _fitted_to_incomplete_rows(
-    data: IncompleteEnsemble, penalty: tuple[float, float], progress: bool
+    data: IncompleteEnsemble, penalty: tuple[float, float], **how: Any
 ) -> tuple[FitResult, str]:
     """The fit with missing cells summed over, and a sentence on its method."""
     n = data.space.n
@@ -297,7 +304,7 @@ def _fitted_to_incomplete_rows(
             f"missing cells are summed over by exact fits of at most {MAX_UNITS_EXACT} units, not "
             f"of {n}: take fewer columns, or complete rows"
         )
-    result = fit(independent_units(data), data, penalty=Penalty(*penalty), progress=progress)
+    result = fit(independent_units(data), data, penalty=Penalty(*penalty), **how)
     penalties = _in_words(penalty)
     kind = f"penalized maximum likelihood, {penalties}" if penalties else "exact maximum likelihood"
     return result, f"{kind}, all 2^{n} states enumerated, missing cells summed over"

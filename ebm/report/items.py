@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -205,6 +206,7 @@ def analyze_items(
     penalty: Penalty | float | None = None,
     names: Sequence[str] | None = None,
     rng: RandomSource = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
     missing_at_random: bool = False,
 ) -> ItemReport:
@@ -227,6 +229,8 @@ def analyze_items(
         Names of the items, where the data have none.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
         Source of the draws from the fitted model.
+    checkpoint : path-like, optional
+        File of the fit, as of :func:`ebm.fit`: if it exists, the fit goes on from it.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
     missing_at_random : bool, default False
@@ -268,9 +272,10 @@ def analyze_items(
     start = flat_model(ranges, labels)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
+        how = {"checkpoint": checkpoint, "progress": progress}
         kind = IncompleteEnsemble if np.isnan(levels).any() else Ensemble
         answers: Any = kind.from_data(levels, space=start.space)
-        result, route = _fitted(start, answers, Penalty(l2, l2_biases), progress)
+        result, route = _fitted(start, answers, Penalty(l2, l2_biases), **how)
         with stage(progress, "drawing rows from the model"):
             draws = _drawn(result, generator(rng))
     texts = _messages(caught, answers, fitted=True)
@@ -341,7 +346,7 @@ def _fitted(
     start: OrdinalModel,
     answers: WeightedStates | IncompleteEnsemble,
     penalty: Penalty,
-    progress: bool,
+    **how: Any,
 ) -> tuple[FitResult, str]:
     """The fit, and a sentence on its method."""
     strengths = (("l2", penalty.l2), ("l2_biases", penalty.l2_biases))
@@ -352,7 +357,7 @@ def _fitted(
     is_incomplete = isinstance(answers, IncompleteEnsemble)
     if start.space.size <= MOST_STATES:
         try:
-            result = fit(start, answers, penalty=penalty, progress=progress)
+            result = fit(start, answers, penalty=penalty, **how)
         except LimitError as error:
             reason = str(error)
         else:
@@ -366,7 +371,7 @@ def _fitted(
             "complete rows"
         )
     loss = Pseudolikelihood()
-    result = fit(start, answers, loss=loss, penalty=penalty, progress=progress)
+    result = fit(start, answers, loss=loss, penalty=penalty, **how)
     return result, f"{penalized}maximum pseudo-likelihood ({reason})"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -119,6 +120,7 @@ def fit_by_chains(
     l2_biases: float = 0.0,
     rng: RandomSource = 0,
     *,
+    checkpoint: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> FitResult:
     """Maximum likelihood by persistent chains, with statistics of draws from the fitted model.
@@ -137,6 +139,7 @@ def fit_by_chains(
         penalty=Penalty(l2, l2_biases),
         solver=GradientSteps(n_epochs=N_EPOCHS),
         rng=source,
+        checkpoint=checkpoint,
         progress=progress,
     )
     model: Any = result.model

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ebm._jobs import Answer, Engine, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
-from ebm.errors import EbmWarning, ModelError, warn
+from ebm.errors import EbmWarning, ModelError, require_memory, warn
 from ebm.forms import LayeredForm, offered_form
 from ebm.model import EnergyModel
 from ebm.sampling._annealing_paths import CouplingPath, TemperedPath
@@ -28,6 +28,8 @@ def positions_of(settings: Any) -> tuple[float, ...]:
     """Positions of the models on the path, from 0 to 1, by a ``schedule`` or by ``n_steps``."""
     if settings.schedule is not None:
         return tuple(settings.schedule)
+    what = f"{settings.n_steps} models on a path"
+    require_memory(40.0 * settings.n_steps, what, "take fewer n_steps")
     return tuple(np.linspace(0, 1, settings.n_steps + 1).tolist())
 
 

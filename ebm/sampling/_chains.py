@@ -13,18 +13,16 @@ from ebm._parallel import map_blocks, number_of_jobs, single_threaded_blas
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices, Words
 from ebm.errors import (
-    MEMORY_LIMIT,
     CodingError,
     EbmError,
     ModelError,
     NamesError,
     ShapeError,
-    require_memory,
 )
 from ebm.forms import energy_form
 from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._ladder import LadderState, LadderSweeper
-from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams
+from ebm.sampling._streams import LANES, SeededRun, block_slices, new_streams, require_chains
 from ebm.sampling.gibbs import Sampler, Sweeper
 from ebm.sampling.samples import ChainState, Samples
 from ebm.sampling.sweeper import advanced, part_sweeper
@@ -51,12 +49,7 @@ def started(model: EnergyModel, start: GivenStart) -> tuple[ChainState, SeededRu
         return _taken_up(model, initial, start.clamped), SeededRun(start.rng)
     if isinstance(initial, Samples):
         raise ModelError("initial must be states or a ChainState, got Samples: give samples.final")
-    require_memory(
-        8.0 * start.n_chains * space.n,
-        f"{start.n_chains} chains of {space.n} units",
-        "take fewer",
-        limit=2 * MEMORY_LIMIT,
-    )
+    require_chains(start.n_chains, space.n)
     if initial is None:
         seeds = SeededRun(start.rng)
         states = allowed_states(model, start.n_chains, seeds.source, start.clamped)

@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from ebm._parallel import heed_interrupt
 from ebm._randomness import RandomSource, generator
 from ebm._types import Words
-from ebm.errors import RepeatedNumbersWarning, warn
+from ebm.errors import MEMORY_LIMIT, RepeatedNumbersWarning, require_memory, warn
 
 #: Chains that share a stream and the calls of one thread.
 CHAINS_PER_BLOCK = 256
 #: Independent xoshiro256++ generators side by side in one stream.
 LANES = 32
+#: Bytes of random numbers for each chain, with those that they are seeded from.
+BYTES_OF_STREAM = 16
 #: Updates of the first call of a kernel, which does not hear Ctrl-C, and seconds from which on the
 #: next call is not longer: updates take from half a nanosecond to a microsecond.
 UPDATES_AT_ONCE, LONG_CALL = 10**6, 0.05
@@ -38,6 +40,16 @@ def block_slices(n_chains: int) -> list[slice]:
     """Which chains belong to which block."""
     starts = range(0, n_chains, CHAINS_PER_BLOCK)
     return [slice(start, min(start + CHAINS_PER_BLOCK, n_chains)) for start in starts]
+
+
+def require_chains(n_chains: int, n: int) -> None:
+    """Refuse chains whose states and random numbers would not fit in memory."""
+    require_memory(
+        float(n_chains) * (8 * n + BYTES_OF_STREAM),
+        f"{n_chains} chains of {n} units",
+        "take fewer",
+        limit=2 * MEMORY_LIMIT,
+    )
 
 
 def portions(n_sweeps: int, n_updates: int) -> Iterator[int]:

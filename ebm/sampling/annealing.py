@@ -28,7 +28,7 @@ from ebm.sampling._annealing_paths import (
     chosen_starts,
     path_to,
 )
-from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._streams import block_slices, new_streams, require_chains
 from ebm.sampling.gibbs import Sampler, checked_sampler
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
@@ -270,6 +270,7 @@ def annealed(
     executor: Engine | None = None,
 ) -> AnnealedSamples:
     """Chains that are chosen at the first step of a path, and follow it to its end."""
+    require_chains(settings.n_chains, path.model.space.n)
     states, start = chosen_starts(path, positions_of(settings)[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
     parts = settings, path, chains, tick, cut_short or nullcontext(), executor

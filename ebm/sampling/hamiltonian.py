@@ -18,7 +18,8 @@ from ebm._types import Array
 from ebm.errors import MEMORY_LIMIT, ModelError, PoorMixingWarning, ShapeError, require_memory, warn
 from ebm.sampling._arithmetic import Arithmetic, arithmetic_of
 from ebm.sampling._chains import GivenStart, side_by_side
-from ebm.sampling._streams import SeededRun
+from ebm.sampling._own_slopes import warn_of_own_slopes
+from ebm.sampling._streams import SeededRun, require_chains
 from ebm.sampling.chain_estimate import LARGEST_R_HAT
 from ebm.sampling.diagnostics import split_r_hat
 from ebm.sampling.samples import (
@@ -142,12 +143,15 @@ def walk(
             f"chains of {type(sampler).__name__} advance together, which is one job: leave out "
             "executor and checkpoint"
         )
+    require_chains(start.n_chains, space.n)
     states, source, seeds = _started(space, start)
     if run.observe is None:
         _require_memory(states.shape, n_draws)
     stream = start.initial.stream if isinstance(start.initial, ContinuousChains) else {}
     place = arithmetic_of(model, source, stream.get("device"))
     walk = _Walk(model, sampler, states, place)
+    if place.xp is np:
+        warn_of_own_slopes(model, states)
     for _ in range(burn_in):
         walk.move()
     walk.n_accepted = 0 * walk.n_accepted

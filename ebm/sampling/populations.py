@@ -20,7 +20,7 @@ from ebm.errors import MEMORY_LIMIT, ModelError, PoorWeightsWarning, require_mem
 from ebm.model import EnergyModel
 from ebm.sampling._annealed_chains import positions_of, warn_of_short_path
 from ebm.sampling._annealing_paths import path_to, walk_along
-from ebm.sampling._streams import block_slices, new_streams
+from ebm.sampling._streams import BYTES_OF_STREAM, block_slices, new_streams
 from ebm.sampling.annealing import check_settings
 from ebm.sampling.gibbs import Gibbs, Sampler
 from ebm.sampling.samples import ChainState
@@ -178,7 +178,7 @@ class PopulationAnnealing:
         """
         n_all = self.n_populations * self.n_members
         require_memory(
-            8.0 * n_all * model.space.n,
+            float(n_all) * (8 * model.space.n + BYTES_OF_STREAM),
             f"{self.n_populations} populations of {self.n_members} members",
             "take fewer",
             limit=2 * MEMORY_LIMIT,

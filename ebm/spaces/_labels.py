@@ -192,7 +192,8 @@ def checked_names(names: Sequence[str], n: int) -> tuple[str, ...]:
 
 def as_names(names: Any, n: int | None = None) -> tuple[str, ...]:
     """The names as a tuple of strings; numbers stand for their digits. ``n`` is for the message."""
-    if isinstance(names, str | bytes) or not isinstance(names, Iterable):
+    is_scalar = isinstance(names, str | bytes) or not getattr(names, "ndim", 1)
+    if is_scalar or not isinstance(names, Iterable):
         wanted = "names" if n is None else f"{n} names"
         kind = "the string " if isinstance(names, str | bytes) else ""
         raise NamesError(f"names must be a sequence of {wanted}, got {kind}{names!r}")

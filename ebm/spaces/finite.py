@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ebm._arrays import as_integer, read_only
+from ebm._arrays import as_integer, as_integers, read_only
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ShapeError
-from ebm.spaces.space import StateSpace, checked_units, repeated
+from ebm.spaces.space import StateSpace, checked_units, repeated, shape_of_states
 
 __all__ = ["Binary", "FiniteSpace", "HomogeneousSpace", "Levels", "Spins"]
 
@@ -112,7 +112,7 @@ class FiniteSpace(StateSpace):
         Raises
         ------
         ShapeError
-            If a number is outside the space.
+            If a number is not whole, or outside the space.
 
         Examples
         --------
@@ -122,7 +122,7 @@ class FiniteSpace(StateSpace):
                [0., 0., 1.],
                [1., 0., 0.]])
         """
-        index = np.asarray(indices, dtype=np.int64)[..., None]
+        index = as_integers(indices, "indices")[..., None]
         outside = index[(index < 0) | (index >= self.size)]
         if outside.size:
             raise ShapeError(
@@ -237,7 +237,7 @@ class HomogeneousSpace(FiniteSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent uniform states, (n_states, n)."""
-        return generator(rng).choice(self.values, size=(n_states, self.n))
+        return generator(rng).choice(self.values, size=shape_of_states(n_states, self.n))
 
 
 @dataclass(frozen=True)

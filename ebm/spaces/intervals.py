@@ -12,7 +12,7 @@ from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags
 from ebm.errors import ShapeError
 from ebm.spaces._labels import shown_number
-from ebm.spaces.space import StateSpace
+from ebm.spaces.space import StateSpace, shape_of_states
 
 __all__ = ["Intervals"]
 
@@ -78,7 +78,7 @@ class Intervals(StateSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent states, uniform or, on half lines, exponential of mean 1, (n_states, n)."""
-        shape, source = (n_states, self.n), generator(rng)
+        shape, source = shape_of_states(n_states, self.n), generator(rng)
         if math.isinf(self.high):
             return self.low + source.standard_exponential(shape)
         return source.uniform(self.low, self.high, shape)

@@ -19,7 +19,7 @@ from ebm.errors import NamesError, ShapeError
 from ebm.spaces._labels import shown
 from ebm.spaces.finite import FiniteSpace
 from ebm.spaces.intervals import Intervals
-from ebm.spaces.space import Reals, StateSpace, checked_units
+from ebm.spaces.space import Reals, StateSpace, checked_units, shape_of_states
 
 __all__ = ["Product"]
 
@@ -271,6 +271,7 @@ class Product(StateSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent uniform states, (n_states, n)."""
+        n_states, _ = shape_of_states(n_states, self.n)
         source = generator(rng)
         return np.concatenate([part.random(n_states, source) for part in self.parts], axis=1)
 

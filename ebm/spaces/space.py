@@ -15,7 +15,15 @@ from numpy.typing import ArrayLike, NDArray
 from ebm._arrays import as_integer, holds_text
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array, Flags, Indices
-from ebm.errors import CodingError, EbmError, MissingValueError, ShapeError
+from ebm.errors import (
+    MEMORY_LIMIT,
+    CodingError,
+    EbmError,
+    MissingValueError,
+    ModelError,
+    ShapeError,
+    require_memory,
+)
 from ebm.spaces._labels import (
     as_names,
     checked_names,
@@ -116,7 +124,7 @@ class StateSpace(ABC):
 
     def columns(self, units: Sequence[int] | Indices) -> Indices:
         """Places of the features of some units among those of the space, unit by unit."""
-        numbers = checked_units(units, self.n) if len(units) else []
+        numbers = checked_units(units, self.n) if np.size(units) else []
         if self.n_features == self.n:
             return np.array(numbers, dtype=np.intp)
         stops = np.cumsum(self.widths)
@@ -208,6 +216,8 @@ class StateSpace(ABC):
         >>> ebm.Spins(2).map(lambda states: states.sum(axis=-1), [[1, 1], [1, -1]])
         array([2., 0.])
         """
+        if not callable(function):
+            raise ModelError(f"function must be one of states (m, n), got {function!r}")
         plain = readable(states, "states")
         if math.prod(plain.shape) <= BLOCK:
             return np.asarray(function(self._checked(states, plain)))
@@ -382,10 +392,17 @@ class Reals(StateSpace):
 
     def random(self, n_states: int, rng: RandomSource = None) -> Array:
         """Independent standard normal states, (n_states, n)."""
-        return generator(rng).standard_normal((n_states, self.n))
+        return generator(rng).standard_normal(shape_of_states(n_states, self.n))
 
     def _valid(self, states: Array) -> Flags:
         return np.isfinite(states)
+
+
+def shape_of_states(n_states: Any, n: int) -> tuple[int, int]:
+    """The shape of so many states, (n_states, n), refused where they would not fit in memory."""
+    m = as_integer(n_states, "n_states", 0)
+    require_memory(8.0 * m * n, f"{m} states of {n} units", "draw fewer", limit=2 * MEMORY_LIMIT)
+    return m, n
 
 
 @lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._files import as_path
 from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError
 from ebm.tables._cells import Reading
@@ -150,7 +151,7 @@ def read_table(
         "header": header,
         "layout": layout,
     }
-    return _table(Path(path), None, **settings)[0]
+    return _table(as_path(path), None, **settings)[0]
 
 
 def read_labelled_table(
@@ -191,7 +192,7 @@ def read_labelled_table(
     >>> table.names, table.states.tolist(), party.tolist()
     (('a', 'b'), [[0, 1], [1, 1]], ['left', 'right'])
     """
-    return _table(Path(path), by, **reading)
+    return _table(as_path(path), by, **reading)
 
 
 def _table(

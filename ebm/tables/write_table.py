@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,7 @@ def text_blocks(
         )
     starts = range(0, len(rows), _ROWS_PER_BLOCK)
     parts = (_text(rows[k : k + _ROWS_PER_BLOCK].tolist(), delimiter) for k in starts)
-    return (text.encode() for text in (header, *parts))
+    return (text.encode() for text in chain([header], parts))
 
 
 def _checked(

@@ -1,5 +1,7 @@
 """First-order inversion: [EBM] eq 38 and 37, their order of convergence, their refusals."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -181,3 +183,18 @@ def test_distance_to_the_exact_fit_grows_with_the_couplings():
     assert distances[0][0] < 1e-6
     assert distances[1][0] < 1e-6
     assert distances[1][1] > 4 * distances[0][1] > 1e-3
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize(("sign", "word"), [(1, "equal"), (-1, "opposite")])
+def test_twins_are_named(order, sign, word):
+    rows = np.random.default_rng(0).integers(0, 2, (100, 3))
+    rows[:, 1] = rows[:, 0] if sign == 1 else 1 - rows[:, 0]
+    data = ebm.Ensemble.from_data(rows, names=["a", "b", "c"])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        mean_field(data, order)
+    texts = [str(warning.message) for warning in caught]
+    assert any(f"units 'a' and 'b' are always {word}, which no finite" in text for text in texts)
+    # A mixture with the uniform distribution has a finite coupling.
+    assert mean_field(data, pseudocount=1).weights[0, 1] * sign > 0

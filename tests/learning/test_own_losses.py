@@ -100,3 +100,63 @@ def test_a_step_that_goes_too_far_is_taken_back():
     result = ebm.fit(START, ROWS, loss=Loss(Walled))
     np.testing.assert_allclose(result.model.parameters, 3.0, atol=1e-6)
     assert Walled.visited
+
+
+class Scaled(ebm.learning.LossOnRows):
+    """a Σ_k g((θ_k − t_k)/s) of a curve g, whose slopes may be wrong by factors."""
+
+    size, width, factors, curve, slope = 1.0, 1.0, 1.0, staticmethod(np.cosh), staticmethod(np.sinh)
+
+    def value_and_slopes(self, model):
+        gap = (model.parameters - TARGET) / self.width
+        value, slopes = self.size * self.curve(gap).sum(), self.size / self.width * self.slope(gap)
+        return value, self.factors * slopes
+
+
+CURVES = {
+    "square": (np.square, lambda x: 2 * x),
+    "fourth power": (lambda x: x**4, lambda x: 4 * x**3),
+    "cosh": (np.cosh, np.sinh),
+    "modulus": (np.abs, np.sign),
+    "hinge": (lambda x: np.maximum(x, 0), lambda x: 1.0 * (x > 0)),
+    "softplus": (lambda x: np.logaddexp(0, x), lambda x: 1 / (1 + np.exp(-x))),
+    "wave": (lambda x: 1 - np.cos(x), np.sin),
+    "flat": (lambda x: 0 * x, lambda x: 0 * x),
+}
+
+
+def scaled(curve, **settings):
+    function, slope = CURVES[curve]
+    members = {"curve": staticmethod(function), "slope": staticmethod(slope), **settings}
+    data = ebm.Ensemble.from_data(ROWS, space=ebm.Spins)
+    return type("Own", (Scaled,), members)(START, data, ebm.Penalty())
+
+
+@pytest.mark.parametrize("size", [1e-12, 1e-3, 1.0, 1e6, 1e15])
+@pytest.mark.parametrize("width", [1e-3, 0.1, 1.0, 1e4])
+@pytest.mark.parametrize("curve", CURVES)
+def test_no_true_slopes_are_refused(curve, width, size):
+    if curve == "cosh" and width < 0.01:
+        pytest.skip("values overflow")
+    assert scaled(curve, size=size, width=width)._require_own_slopes() is None
+
+
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e15])
+@pytest.mark.parametrize("curve", ["square", "cosh", "softplus", "wave"])
+@pytest.mark.parametrize(("factor", "why"), [(-1, "sign is wrong"), (2, "factor"), (0, "factor")])
+def test_wrong_slopes_are_named(curve, size, factor, why):
+    factors = np.ones(6)
+    factors[4] = factor
+    loss = scaled(curve, size=size, factors=factors)
+    with pytest.raises(ModelError, match=rf"slope of 'J\[0, 2\]' as .* give .*{why}"):
+        loss._require_own_slopes()
+
+
+def test_a_fit_refuses_a_wrong_sign_before_its_first_step():
+    class Uphill(Quartic):
+        def value_and_slopes(self, model):
+            value, slopes = super().value_and_slopes(model)
+            return value, -slopes
+
+    with pytest.raises(ModelError, match=r"Uphill\.value_and_slopes .*the sign is wrong"):
+        ebm.fit(START, ROWS, loss=Loss(Uphill))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ebm.errors import ShapeError
+from ebm.errors import ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.networks._labelled_rows import Block, LabelledRows, recomputed
 from ebm.networks._tensors import as_parameters, as_tensor, like
@@ -269,3 +269,13 @@ class MLPEnergy(EnergyModel):
         blocks = self.blocks_of(theta[0] if len(theta) == 1 else theta)
         f = logits(blocks, block.inputs, self.activation)
         return (surprise(f, block.labels) @ block.weights).reshape(len(theta))
+
+
+def require_action(action: Any) -> None:
+    """Refuse what is no action of a network."""
+    if not isinstance(action, MLPEnergy):
+        kind = action.__name__ if isinstance(action, type) else type(action).__name__
+        raise ModelError(
+            f"action must be that of a network, ebm.networks.SoftmaxMLPAction(inputs, labels, "
+            f"n_hidden), got {kind}"
+        )

@@ -20,7 +20,13 @@ from ebm._arrays import as_integer, as_number
 from ebm.errors import ModelError, SeriesWarning, warn
 from ebm.networks._labelled_rows import Block, recomputed
 from ebm.networks._tensors import like
-from ebm.networks.action._energy import MLPEnergy, Parameters, logit_orders, pre_activations
+from ebm.networks.action._energy import (
+    MLPEnergy,
+    Parameters,
+    logit_orders,
+    pre_activations,
+    require_action,
+)
 from ebm.networks.action.derivatives import ActionHessian, ActionThirdDerivatives
 from ebm.networks.action.terms import closed_forms
 from ebm.networks.series._radius import RowSum, smallest_radius
@@ -283,6 +289,7 @@ def ray_radius(action: MLPEnergy, theta: Any, *, n_rows: int | None = None) -> f
     3.142
     """
     n_searched = SEARCHED_ROWS if n_rows is None else as_integer(n_rows, "n_rows")
+    require_action(action)
     vector = action.one_vector(theta).detach()
     blocks, watch = action.blocks_of(vector), Watch.empty(vector, action.n_hidden)
     for block in action.rows.blocks(action.block_size(order=3)):

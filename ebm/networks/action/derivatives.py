@@ -32,7 +32,7 @@ from ebm.networks.action._derivative_blocks import (
     checked_name,
     derivative_block,
 )
-from ebm.networks.action._energy import MLPEnergy, pre_activations
+from ebm.networks.action._energy import MLPEnergy, pre_activations, require_action
 from ebm.networks.action.terms import class_sums, surplus_moments
 
 __all__ = ["ActionHessian", "ActionHessianSlope", "ActionThirdDerivatives"]
@@ -321,6 +321,10 @@ class ActionHessianSlope(SymmetricOperator):
     """
 
     def __init__(self, derivatives: ActionThirdDerivatives, vector: ArrayLike) -> None:
+        if not isinstance(derivatives, ActionThirdDerivatives):
+            raise ModelError(
+                f"derivatives must be ActionThirdDerivatives, got {type(derivatives).__name__}"
+            )
         self._third, self._action = derivatives, derivatives._action
         self.shape = derivatives.shape[:2]
         v = as_floats(vector, "vector")
@@ -364,6 +368,7 @@ class ActionHessianSlope(SymmetricOperator):
 
 def _derivatives_at_zero(action: MLPEnergy, order: int) -> tuple[float, ...]:
     """s_0 … s_K, the derivatives of the activation at 0."""
+    require_action(action)
     coefficients = action.activation.coefficients(order)
     return tuple(math.factorial(k) * x for k, x in enumerate(coefficients))
 

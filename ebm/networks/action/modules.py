@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ebm.errors import ModelError
 from ebm.networks._labelled_rows import RowSettings, rows_for_network
 from ebm.networks._tensors import like
-from ebm.networks.action._energy import MLPEnergy, logits
+from ebm.networks.action._energy import MLPEnergy, logits, require_action
 from ebm.networks.series.activations import ACTIVATIONS, Activation
 
 __all__ = ["as_module", "load_parameters", "parameters_of", "probabilities"]
@@ -69,6 +69,7 @@ def as_module(action: MLPEnergy, theta: Any) -> nn.Sequential:
       (logits): Linear(in_features=1, out_features=2, bias=True)
     )
     """
+    require_action(action)
     name = action.activation.name
     # A user's activation may have the name of another.
     is_known = name in MODULES and action.activation is ACTIVATIONS.get(name)
@@ -120,6 +121,8 @@ def parameters_of(network: nn.Module) -> Tensor:
     >>> ebm.networks.parameters_of(ebm.networks.as_module(action, [0, 1, 2, 3, 4, 5]))
     tensor([0., 1., 2., 3., 4., 5.], dtype=torch.float64)
     """
+    if not isinstance(network, nn.Module):
+        raise ModelError(f"network must be a torch.nn.Module, got {type(network).__name__}")
     layers: Any = [module for module in network.modules() if isinstance(module, nn.Linear)]
     n_own = sum(1 for _ in network.parameters())
     if len(layers) != 2 or n_own != 4 or any(layer.bias is None for layer in layers):
@@ -162,6 +165,7 @@ def probabilities(action: MLPEnergy, theta: Any, inputs: Any) -> Any:
     >>> ebm.networks.probabilities(action, [0, 0, 0, 0, 0, 0], [[3.0]])
     array([[0.5, 0.5]])
     """
+    require_action(action)
     blocks = action.blocks_of(action.one_vector(theta).detach())
     settings = RowSettings(None, action.rows.n_classes, action.device, action.dtype)
     labels = np.zeros(len(inputs), dtype=int)

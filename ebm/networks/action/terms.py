@@ -29,7 +29,7 @@ from ebm._arrays import as_integer
 from ebm._types import Array
 from ebm.errors import LimitError, require_memory
 from ebm.networks._labelled_rows import LabelledRows
-from ebm.networks.action._energy import MLPEnergy, Parameters
+from ebm.networks.action._energy import MLPEnergy, Parameters, require_action
 from ebm.networks.series.power_series import checked_order, require_finite_orders
 
 __all__ = [
@@ -138,6 +138,7 @@ def closed_forms(action: MLPEnergy, theta: Any, order: int = HIGHEST_ORDER) -> C
             f"order must be at most {HIGHEST_ORDER} for closed forms, got {order}: "
             "SoftmaxMLPAction.expand goes to any order, main_terms too"
         )
+    require_action(action)
     vector = action.one_vector(theta).detach()
     blocks = action.blocks_of(vector)
     totals: dict[str, Tensor] = {}
@@ -370,6 +371,7 @@ def main_terms(action: MLPEnergy, theta: Any, order: int) -> Array:
     array([0.693, 0.   , 0.25 , 1.25 ])
     """
     order = checked_order(order)
+    require_action(action)
     blocks = action.blocks_of(action.one_vector(theta).detach())
     s = action.activation.coefficients(max(order - 1, 0))
     totals = np.zeros(order + 1)
