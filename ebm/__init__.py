@@ -21,9 +21,13 @@ from ebm.models import (
     PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
+    from_dimod,
     from_graph,
+    from_qubo,
     lattice,
+    to_dimod,
     to_graph,
+    to_qubo,
 )
 from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins
 
@@ -140,7 +144,9 @@ __all__ = [
     "exact",
     "fisher_information",
     "fit",
+    "from_dimod",
     "from_graph",
+    "from_qubo",
     "ground_state",
     "information",
     "inversion",
@@ -157,7 +163,9 @@ __all__ = [
     "sample",
     "save",
     "thermodynamics",
+    "to_dimod",
     "to_graph",
+    "to_qubo",
     "units",
 ]
 

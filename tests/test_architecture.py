@@ -58,24 +58,31 @@ PUBLIC = """
     RestrictedBoltzmannMachine Samples Spins SwendsenWang TabularModel WeightedStates Wolff analyze
     compare compare_groups
     datasets density_of_states
-    effective errors exact fisher_information fit from_graph ground_state information inversion
+    effective errors exact fisher_information fit from_dimod from_graph from_qubo ground_state
+    information inversion
     landscape lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    thermodynamics to_graph units
+    thermodynamics to_dimod to_graph to_qubo units
 """
 
 #: What `import ebm` must leave alone.
 HEAVY = {
+    "dimod",
     "joblib",
     "matplotlib",
     "networkx",
     "numba",
+    "openpyxl",
     "pandas",
+    "polars",
+    "pyarrow",
+    "pyreadstat",
     "scipy",
     "sklearn",
     "threadpoolctl",
     "torch",
     "tqdm",
+    "xarray",
 }
 
 

@@ -22,6 +22,8 @@ SPINS = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3))
         ebm.local_minima,
         ebm.fisher_information,
         ebm.to_graph,
+        ebm.to_dimod,
+        ebm.to_qubo,
         lambda result: ebm.fit(result, ROWS),
     ],
 )

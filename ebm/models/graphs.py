@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,9 @@ import numpy as np
 from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
-from ebm.model import EnergyModel, refuse_result
+from ebm.model import EnergyModel
 from ebm.models import _couplings
-from ebm.models._library import pair_machine
+from ebm.models._library import require_pair_machine
 from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 
@@ -62,13 +62,7 @@ def to_graph(model: EnergyModel) -> Any:
     """
     if isinstance(model, OrdinalModel):
         return _graph_of_items(model)
-    machine = pair_machine(model)
-    if machine is None:
-        refuse_result(model)
-        raise ModelError(
-            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
-            "give a model of two-valued units with a quadratic_form, or an OrdinalModel"
-        )
+    machine = require_pair_machine(model, ", or an OrdinalModel")
     import networkx
 
     linear, cls, matrix = _LINEAR[type(machine)], type(machine).__name__, machine.coupling_matrix
@@ -121,8 +115,8 @@ def _items_of(graph: Any) -> OrdinalModel:
         _matrix(graph, np.zeros(len(graph)), sparse=False),
         given["thresholds"],
         scores=given["scores"],
-        offset=_number(graph.graph.get("offset", 0.0), "the offset of the graph"),
-        names=_names(graph),
+        offset=number_of(graph.graph.get("offset", 0.0), "the offset of the graph"),
+        names=names_of_labels(graph.nodes),
     )
 
 
@@ -180,7 +174,7 @@ def from_graph(
                 f"the nodes have the attribute {name!r}, which {cls.__name__} does not have (its "
                 f"linear parameter is {linear!r}): give another cls, or rename or delete it"
             )
-    offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
+    offset = number_of(graph.graph.get("offset", 0.0), "the offset of the graph")
     vector, diagonal = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
     further = {"center": _at_nodes(graph, "center")} if cls is BoltzmannMachine else {}
     like_sparse = bool(graph.graph.get("sparse", False)) if sparse is None else sparse
@@ -188,7 +182,7 @@ def from_graph(
         _matrix(graph, diagonal, sparse=like_sparse),
         vector,
         offset=offset,
-        names=_names(graph),
+        names=names_of_labels(graph.nodes),
         **further,
     )
 
@@ -230,9 +224,9 @@ def _class_of(graph: Any, cls: Any) -> Any:
     return cls
 
 
-def _names(graph: Any) -> list[str] | None:
-    """The nodes as names, or None where they are 0, …, n−1 in this order."""
-    nodes: list[Hashable] = list(graph.nodes)
+def names_of_labels(labels: Iterable[Hashable]) -> list[str] | None:
+    """Nodes or variables as names, or None where they are 0, …, n−1 in this order."""
+    nodes = list(labels)
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in nodes)
     if integers and nodes == list(range(len(nodes))):
         return None
@@ -248,7 +242,7 @@ def _at_nodes(graph: Any, name: str) -> Array:
     if len(having) < len(data):
         missing = next(node for node in data if name not in data[node])
         raise ModelError(f"all nodes must have the attribute {name!r} or none, {missing!r} has not")
-    return np.array([_number(data[node][name], f"{name} of node {node!r}") for node in data])
+    return np.array([number_of(data[node][name], f"{name} of node {node!r}") for node in data])
 
 
 def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
@@ -267,17 +261,13 @@ def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
             )
         rows.append(position[first])
         columns.append(position[second])
-        weights.append(_number(data["weight"], f"weight of the edge {first!r}–{second!r}"))
+        weights.append(number_of(data["weight"], f"weight of the edge {first!r}–{second!r}"))
     pairs = (np.array(rows, dtype=np.intp), np.array(columns, dtype=np.intp))
-    like: Any = None
-    if sparse:
-        from scipy.sparse import csr_array
-
-        like = csr_array((len(diagonal), len(diagonal)))
-    return _couplings.from_pairs(pairs, np.array(weights), diagonal, like=like)
+    return _couplings.of_pairs(pairs, np.array(weights), diagonal, sparse=sparse)
 
 
-def _number(value: Any, what: str) -> float:
+def number_of(value: Any, what: str) -> float:
+    """A coefficient as a finite float; text is refused."""
     # float() would read text silently.
     if isinstance(value, str | bytes | bytearray):
         raise ModelError(f"{what} must be a number, got the text {value!r}")
