@@ -53,7 +53,7 @@ class _Layout:
 def read_text(
     path: Path,
     header: bool | None = None,
-    missing: frozenset[str] = frozenset(),
+    reading: Reading = Reading(),
     transposed: bool = False,
 ) -> RawTable:
     """Read a delimited text file, UTF-8 or UTF-16 with a byte order mark, gzipped or not.
@@ -65,7 +65,7 @@ def read_text(
     """
     try:
         layout = _layout(_decoded(path), path, header, transposed)
-        (values, texts), notes = _cells(layout, path, Reading(missing))
+        (values, texts), notes = _cells(layout, path, reading)
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{path} is not {error.encoding.upper()} text (byte {error.start}): save it as UTF-8"

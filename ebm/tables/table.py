@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -218,14 +218,19 @@ def _table(
     # Numerical codes apply to the chosen columns only: a respondent may have the number 99.
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
     texts = frozenset(code.strip().lower() for code, number in codes.items() if number is None)
-    raw = _read(path, header, texts, layout == "transposed")
+    reading = Reading(texts)
+    raw = _read(path, header, reading, layout == "transposed")
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
         raw = pivoted(raw, layout, path)
     elif is_whole:
         refuse_long(raw, path)
-    labels, place = _labels(raw, by, Reading(texts))
+    labels, place = _labels(raw, by, reading)
+    if by is not None and layout == "wide" and _is_logical(labels):
+        # Words for true and false stay words in labels.
+        literal = replace(reading, logical=False)
+        labels, _ = _labels(_read(path, header, literal, False), by, literal)
     chosen = [index for index in choose_columns(raw.names, columns, exclude) if index != place]
     if not chosen:
         raise NamesError(f"no column beside {by!r} is left, wanted at least one")
@@ -260,6 +265,11 @@ def _table(
     return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt), labels
 
 
+def _is_logical(labels: NDArray[Any]) -> bool:
+    """Whether all labels are 0 or 1, as which True and False are read, or missing."""
+    return labels.dtype.kind == "f" and bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
+
+
 def _labels(
     raw: RawTable, by: str | int | None, reading: Reading
 ) -> tuple[NDArray[Any], int | None]:
@@ -277,12 +287,12 @@ def _labels(
     return np.array(cells, dtype=object), place
 
 
-def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed: bool) -> RawTable:
+def _read(path: Path, header: bool | None, reading: Reading, is_transposed: bool) -> RawTable:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     kind = suffixes[-2] if packed else path.suffix.lower()
     if kind in _TEXT:
-        return read_text(path, header, words, is_transposed)
+        return read_text(path, header, reading, is_transposed)
     if kind in _ARRAYS and not packed:
         if header is not None:
             raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
