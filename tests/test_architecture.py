@@ -20,7 +20,7 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_devices _files _progress _randomness _parallel _text",
+    "_devices _files _frames _progress _randomness _parallel _text",
     "_checkpoints",
     "_jobs",
     "_iterate",

@@ -79,7 +79,7 @@ def cells_with_gaps(draw, share):
 
 
 @pytest.mark.parametrize("make", MAKES)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(cells=cells_with_gaps(0.0), order=st.permutations(NAMES))
 def test_every_make_is_read_as_its_array_by_the_names_of_the_space(make, cells, order):
     frame = MAKES[make](columns_of(cells, order))
@@ -93,7 +93,7 @@ def test_every_make_is_read_as_its_array_by_the_names_of_the_space(make, cells, 
 
 
 @pytest.mark.parametrize("make", MAKES)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(cells=cells_with_gaps(0.3), order=st.permutations(NAMES))
 def test_missing_cells_of_every_make_are_missing(make, cells, order):
     frame = MAKES[make](columns_of(cells, order))
@@ -111,9 +111,8 @@ def test_missing_cells_of_every_make_are_missing(make, cells, order):
         np.testing.assert_array_equal(above, dense(readable(frame, "data")))
         return
     gaps = [name for name in order if np.isnan(cells[name]).any()]
-    for use in (ebm.Ensemble.from_data, lambda X: ebm.fit(START, X), ebm.analyze):
-        with pytest.raises(MissingValueError, match=f"have missing values.*'{gaps[0]}'"):
-            use(frame)
+    with pytest.raises(MissingValueError, match=f"have missing values.*'{gaps[0]}'"):
+        ebm.Ensemble.from_data(frame)
     with pytest.raises(MissingValueError, match="missing values, neither above nor below"):
         ebm.tables.binarize(frame, 0.5)
 
@@ -142,7 +141,7 @@ def test_columns_of_other_things_than_numbers_are_refused_by_name(make, kind):
         lambda X: ebm.tables.as_levels(X, NAMES, (0, 1)),
     )
     for use in uses:
-        with pytest.raises(CodingError, match="column 'b' holds .* where numbers are wanted"):
+        with pytest.raises(CodingError, match=r"column 'b' holds .* where numbers are wanted"):
             use(frame)
 
 

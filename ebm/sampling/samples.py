@@ -11,11 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_integer
+from ebm._frames import states_frame
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.errors import (
+    EbmWarning,
+    ModelError,
+    PoorMixingWarning,
+    StuckUnitWarning,
+    require_extra,
+    warn,
+)
 from ebm.sampling._ladder import LadderState
 from ebm.sampling.chain_estimate import LARGEST_R_HAT, TEMPERING, ChainEstimate
 from ebm.sampling.diagnostics import (
@@ -245,6 +253,21 @@ class Samples(Ensemble):
         estimate = replace(estimate, note=estimate.note.replace(TEMPERING, self._remedy))
         self._say(refusal(estimate))
         return estimate
+
+    def to_frame(self) -> Any:
+        """The draws as a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the numbers of the chain and the draw, a column for each unit by its label;
+            ``reset_index()`` makes columns ``chain`` and ``draw``.
+        """
+        n_chains, n_draws, n = self.chains.shape
+        index = require_extra("pandas", "data").MultiIndex.from_product(
+            [range(n_chains), range(n_draws)], names=["chain", "draw"]
+        )
+        return states_frame({}, self.chains.reshape(-1, n), self.space).set_index(index)
 
     def _warn_of_poor_mixing(self) -> None:
         """Say that the chains disagree."""

@@ -35,6 +35,9 @@ _DELIMITERS = ("\t", ",", ";", "|", " ")
 #: Records that determine the layout, and fewest rows whose range is compared with the first line.
 _HEAD, _FEWEST_ROWS = 20, 3
 
+#: Cells without settings of the caller.
+_PLAIN = Reading()
+
 Head = tuple[tuple[str, ...], ...]
 
 
@@ -53,7 +56,7 @@ class _Layout:
 def read_text(
     path: Path,
     header: bool | None = None,
-    reading: Reading = Reading(),
+    reading: Reading = _PLAIN,
     transposed: bool = False,
 ) -> RawTable:
     """Read a delimited text file, UTF-8 or UTF-16 with a byte order mark, gzipped or not.

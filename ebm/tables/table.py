@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._types import Flags
-from ebm.errors import CodingError, EbmError, MissingValueError, NamesError
+from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, require_extra
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._delimited_text import read_text
@@ -78,6 +78,16 @@ class Table:
     def to_numpy(self) -> NDArray[Any]:
         """The states, as of a data frame."""
         return self.states
+
+    def to_frame(self) -> Any:
+        """The rows as a pandas frame, a column for each name; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Of the type of ``states``.
+        """
+        return require_extra("pandas", "data").DataFrame(self.states, columns=list(self.names))
 
 
 def read_table(
