@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ebm import errors, units
+from ebm._version import __version__ as __version__
 from ebm.ensembles import Ensemble, Estimate, IncompleteEnsemble, Moments, WeightedStates
 from ebm.errors import EbmError, EbmWarning
 from ebm.model import EnergyModel, ParametricModel
@@ -81,8 +82,6 @@ if TYPE_CHECKING:
     )
     from ebm.tables import read_table
     from ebm.temperature import thermodynamics
-
-__version__ = "0.1.0"
 
 __all__ = [
     "LBFGS",
