@@ -58,8 +58,12 @@ def read_text(
     header: bool | None = None,
     reading: Reading = _PLAIN,
     transposed: bool = False,
+    *,
+    text: str | None = None,
 ) -> RawTable:
     """Read a delimited text file, UTF-8 or UTF-16 with a byte order mark, gzipped or not.
+
+    Where its text is given, the file is of another kind and has been turned into it.
 
     The delimiter is given by a line ``sep=;``, or is the one for which the first records have equal
     numbers of cells and most of these are numbers. The first line is a header if a cell is neither
@@ -67,7 +71,7 @@ def read_text(
     header may follow a ``#``, as :func:`numpy.savetxt` writes it.
     """
     try:
-        layout = _layout(_decoded(path), path, header, transposed)
+        layout = _layout(_decoded(path) if text is None else text, path, header, transposed)
         (values, texts), notes = _cells(layout, path, reading)
     except UnicodeDecodeError as error:
         raise FileFormatError(

@@ -20,13 +20,16 @@ from ebm.tables._delimited_text import read_text
 from ebm.tables._foreign_files import refuse_foreign_suffix
 from ebm.tables._layouts import long_doubt, pivoted, refuse_long, transposed
 from ebm.tables._numpy_files import read_numpy_file
+from ebm.tables._other_programs import READERS, read_matlab
 from ebm.tables._raw_table import RawTable
+from ebm.tables._workbooks import sheet_as_text
 from ebm.tables.binarize import Threshold, codes_doubt, cut
 
 __all__ = ["Table", "read_labelled_table", "read_table"]
 
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS = (".npy", ".npz")
+_BOOKS = (".xlsx", ".xlsm")
 _MAX_SHOWN = 6
 #: Columns from which on a table should have as many rows.
 _MANY_COLUMNS = 32
@@ -100,6 +103,7 @@ def read_table(
     threshold: Threshold | None = None,
     header: bool | None = None,
     layout: str | Sequence[str] = "wide",
+    part: str | int | None = None,
 ) -> Table:
     r"""Read a data file into rows of numbers with named columns.
 
@@ -109,8 +113,9 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-        File of type ``.csv``, ``.tsv`` or ``.txt``, also gzipped (``.csv.gz``), ``.npy`` or
-        ``.npz``.
+        File of type ``.csv``, ``.tsv`` or ``.txt``, also gzipped (``.csv.gz``), ``.npy``, ``.npz``
+        or ``.mat``; with the extra ``files`` also ``.xlsx``, ``.sav``, ``.parquet``, ``.feather``
+        or ``.arrow``. What a file declares as missing is missing.
     columns : sequence of str or int, optional
         Columns to read, by name or, where no column has that name, by position from 0; ``"3-7"``
         stands for the positions 3 to 7. All by default.
@@ -131,6 +136,9 @@ def read_table(
     layout : "wide", "transposed" or sequence of str, default "wide"
         Rows are samples (``"wide"``) or units (``"transposed"``). Three names mean one value in
         each row: the columns of the sample, the unit and the value.
+    part : str or int, optional
+        The sheet of a workbook, or the array of a ``.npz`` or ``.mat`` file, by name or number from
+        0; by default the only one, or the array ``X`` or ``states``.
 
     Returns
     -------
@@ -159,6 +167,7 @@ def read_table(
         "threshold": threshold,
         "header": header,
         "layout": layout,
+        "part": part,
     }
     return _table(Path(path), None, **settings)[0]
 
@@ -215,6 +224,7 @@ def _table(
     threshold: Any = None,
     header: Any = None,
     layout: Any = "wide",
+    part: Any = None,
 ) -> tuple[Table, NDArray[Any]]:
     """The table, and the labels of its rows in the column ``by``."""
     words = ("wide", "transposed")
@@ -229,7 +239,7 @@ def _table(
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
     texts = frozenset(code.strip().lower() for code, number in codes.items() if number is None)
     reading = Reading(texts)
-    raw = _read(path, header, reading, layout == "transposed")
+    raw = _read(path, header, reading, layout == "transposed", part)
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
@@ -237,10 +247,10 @@ def _table(
     elif is_whole:
         refuse_long(raw, path)
     labels, place = _labels(raw, by, reading)
-    if by is not None and layout == "wide" and _is_logical(labels):
+    if place is not None and place not in raw.words and layout == "wide" and _is_logical(labels):
         # Words for true and false stay words in labels.
         literal = replace(reading, logical=False)
-        labels, _ = _labels(_read(path, header, literal, False), by, literal)
+        labels, _ = _labels(_read(path, header, literal, False, part), by, literal)
     chosen = [index for index in choose_columns(raw.names, columns, exclude) if index != place]
     if not chosen:
         raise NamesError(f"no column beside {by!r} is left, wanted at least one")
@@ -290,6 +300,10 @@ def _labels(
     if len(places) != 1:
         raise NamesError(f"by must be one column, {by!r} stands for {len(places)}")
     (place,) = places
+    if place in raw.words:
+        words, column = raw.words[place], raw.values[:, place]
+        named = [None if x != x else words.get(x, f"{x:.15g}") for x in column.tolist()]
+        return np.array(named, dtype=object), place
     if place not in raw.texts:
         return raw.values[:, place], place
     numbers = {text: reading(text) for text in set(raw.texts[place])}
@@ -297,16 +311,28 @@ def _labels(
     return np.array(cells, dtype=object), place
 
 
-def _read(path: Path, header: bool | None, reading: Reading, is_transposed: bool) -> RawTable:
+def _read(
+    path: Path, header: bool | None, reading: Reading, is_transposed: bool, part: Any
+) -> RawTable:
+    """The file by the reader of its suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     kind = suffixes[-2] if packed else path.suffix.lower()
+    if part is not None and kind in (*_TEXT, *READERS):
+        raise EbmError(f"part is about files of several tables, {path} is one: omit it")
     if kind in _TEXT:
         return read_text(path, header, reading, is_transposed)
+    if kind in _BOOKS and not packed:
+        text = sheet_as_text(path, part)
+        return read_text(path, header, reading, is_transposed, text=text)
+    if header is not None and kind in (*_ARRAYS, ".mat", *READERS):
+        raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
     if kind in _ARRAYS and not packed:
-        if header is not None:
-            raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
-        return read_numpy_file(path)
+        return read_numpy_file(path, part)
+    if kind == ".mat" and not packed:
+        return read_matlab(path, part)
+    if kind in READERS and not packed:
+        return READERS[kind](path, reading)
     return refuse_foreign_suffix(path)
 
 
