@@ -29,6 +29,7 @@ from ebm.models import (
     to_dimod,
     to_graph,
     to_qubo,
+    to_sparse,
 )
 from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins
 
@@ -165,6 +166,7 @@ __all__ = [
     "to_dimod",
     "to_graph",
     "to_qubo",
+    "to_sparse",
     "units",
 ]
 

@@ -62,7 +62,8 @@ PUBLIC = """
     information inversion
     landscape lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    thermodynamics to_dimod to_graph to_qubo units
+    thermodynamics to_dimod to_graph to_qubo to_sparse
+    units
 """
 
 #: What `import ebm` must leave alone.

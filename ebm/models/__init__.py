@@ -2,7 +2,7 @@
 
 from ebm.models.any_units import PairwiseModel
 from ebm.models.binary_quadratic import from_dimod, from_qubo, to_dimod, to_qubo
-from ebm.models.graphs import from_graph, to_graph
+from ebm.models.graphs import from_graph, to_graph, to_sparse
 from ebm.models.interactions import InteractionModel
 from ebm.models.k_pairwise import KPairwiseModel
 from ebm.models.lattices import lattice
@@ -29,4 +29,5 @@ __all__ = [
     "to_dimod",
     "to_graph",
     "to_qubo",
+    "to_sparse",
 ]

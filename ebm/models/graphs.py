@@ -1,4 +1,4 @@
-"""Pairwise models as networkx graphs, and back."""
+"""Pairwise models as networkx graphs, and back; couplings as sparse matrices."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ import numpy as np
 from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
-from ebm.model import EnergyModel
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
+from ebm.model import EnergyModel, refuse_result
 from ebm.models import _couplings
 from ebm.models._library import require_pair_machine
 from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 
-__all__ = ["from_graph", "to_graph"]
+__all__ = ["from_graph", "to_graph", "to_sparse"]
 
 
 _CLASSES: dict[str, Any] = {
@@ -83,6 +84,53 @@ def to_graph(model: EnergyModel) -> Any:
         if sparse or weight != 0:
             graph.add_edge(nodes[i], nodes[j], weight=weight)
     return graph
+
+
+def to_sparse(model: EnergyModel) -> Any:
+    """The couplings of a model as a matrix of scipy.sparse.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        A model with a quadratic form, or with two layers. Of a sparse one all stored couplings are
+        stored, zeros included; of a dense one those that are not zero.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        The symmetric couplings A of E = −½ Σ A_ij (f_i − c_i)(f_j − c_j) − …, each pair in both
+        orders, (n_features, n_features), the units themselves for two values; of two layers the
+        weights, (n, m). With the other numbers of the model it makes a model of equal energies:
+        ``ebm.IsingModel(ebm.to_sparse(model), model.fields)``.
+
+    Raises
+    ------
+    ModelError
+        If the model has neither form.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> chain = ebm.IsingModel([[0, 1, 0], [1, 0, 2], [0, 2, 0]], [0, 0, 0])
+    >>> matrix = ebm.to_sparse(chain)
+    >>> matrix.nnz, matrix.toarray()[1].tolist()
+    (4, [1.0, 0.0, 2.0])
+    """
+    form = None if offered_form(model) is None else energy_form(model)
+    matrix = None
+    if isinstance(form, QuadraticForm):
+        matrix = form.matrix
+    elif isinstance(form, LayeredForm):
+        matrix = form.weights
+    if matrix is None:
+        refuse_result(model)
+        raise ModelError(
+            f"a model with couplings of pairs is wanted, got {type(model).__name__}: give one with "
+            "a quadratic_form or a layered_form"
+        )
+    from scipy.sparse import csr_array
+
+    return csr_array(matrix, copy=True)
 
 
 def _graph_of_items(model: OrdinalModel) -> Any:
