@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from ebm import errors, units
+from ebm._version import __version__ as __version__
 from ebm.ensembles import Ensemble, Estimate, IncompleteEnsemble, Moments, WeightedStates
 from ebm.errors import EbmError, EbmWarning
 from ebm.model import EnergyModel, ParametricModel
@@ -21,9 +22,14 @@ from ebm.models import (
     PottsModel,
     RestrictedBoltzmannMachine,
     TabularModel,
+    from_dimod,
     from_graph,
+    from_qubo,
     lattice,
+    to_dimod,
     to_graph,
+    to_qubo,
+    to_sparse,
 )
 from ebm.spaces import Binary, Intervals, Levels, Product, Reals, Spins
 
@@ -78,8 +84,6 @@ if TYPE_CHECKING:
     from ebm.state_table import StateTable, table
     from ebm.tables import read_table
     from ebm.temperature import thermodynamics
-
-__version__ = "0.1.0"
 
 __all__ = [
     "LBFGS",
@@ -142,7 +146,9 @@ __all__ = [
     "exact",
     "fisher_information",
     "fit",
+    "from_dimod",
     "from_graph",
+    "from_qubo",
     "ground_state",
     "information",
     "inversion",
@@ -160,7 +166,10 @@ __all__ = [
     "save",
     "table",
     "thermodynamics",
+    "to_dimod",
     "to_graph",
+    "to_qubo",
+    "to_sparse",
     "units",
 ]
 

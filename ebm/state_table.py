@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from ebm._frames import states_frame
 from ebm._pictures import picture
 from ebm._summary import Summarized, Summary
 from ebm._types import Array
 from ebm.enumeration import exact
 from ebm.enumeration._limits import describe_size
-from ebm.errors import LimitError, ModelError, require_extra
+from ebm.errors import LimitError, ModelError
 from ebm.model import EnergyModel, checked_energy, checked_space
 from ebm.spaces import FiniteSpace
 
@@ -74,11 +75,10 @@ class StateTable(Summarized):
         Returns
         -------
         pandas.DataFrame
-            One column for each unit by its name, ``energy`` and ``probability``.
+            Columns ``energy`` and ``probability``, and one for each unit by its label.
         """
-        pandas = require_extra("pandas", "data")
-        frame = pandas.DataFrame(self.states, columns=list(self.space.labels))
-        return frame.assign(energy=self.energies, probability=self.probabilities)
+        columns = {"energy": self.energies, "probability": self.probabilities}
+        return states_frame(columns, self.states, self.space)
 
     def plot(self, *, ax: Any = None) -> Any:
         """The energy levels, :func:`ebm.plotting.energy_levels`."""

@@ -16,11 +16,11 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
-    "_imports",
+    "_imports _version",
     "errors",
     "_types",
     "_arrays",
-    "_devices _files _pictures _progress _randomness _parallel _text",
+    "_devices _files _frames _pictures _progress _randomness _parallel _text",
     "_summary",
     "_model_summary",
     "_checkpoints _processor",
@@ -60,24 +60,32 @@ PUBLIC = """
     RestrictedBoltzmannMachine Samples Spins StateTable SwendsenWang TabularModel WeightedStates
     Wolff analyze compare compare_groups
     datasets density_of_states
-    effective errors exact fisher_information fit from_graph ground_state information inversion
+    effective errors exact fisher_information fit from_dimod from_graph from_qubo ground_state
+    information inversion
     landscape lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    table thermodynamics to_graph units
+    table thermodynamics to_dimod to_graph to_qubo to_sparse
+    units
 """
 
 #: What `import ebm` must leave alone.
 HEAVY = {
+    "dimod",
     "joblib",
     "matplotlib",
     "networkx",
     "numba",
+    "openpyxl",
     "pandas",
+    "polars",
+    "pyarrow",
+    "pyreadstat",
     "scipy",
     "sklearn",
     "threadpoolctl",
     "torch",
     "tqdm",
+    "xarray",
 }
 
 

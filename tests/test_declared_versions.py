@@ -14,7 +14,10 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 SCRIPT = ROOT / ".ci" / "oldest.py"
 
 #: What a release needs or offers; `docs` and `dev` are tools, installed at their newest.
-EXTRAS = ("plot", "data", "progress", "torch", "test-without-torch", "test")
+EXTRAS = (
+    *("plot", "data", "dimod", "files", "progress", "torch", "xarray"),
+    *("test-without-torch", "test"),
+)
 
 
 def lowest(requirement):

@@ -22,6 +22,9 @@ SPINS = ebm.IsingModel(np.zeros((3, 3)), np.zeros(3))
         ebm.local_minima,
         ebm.fisher_information,
         ebm.to_graph,
+        ebm.to_dimod,
+        ebm.to_qubo,
+        ebm.to_sparse,
         lambda result: ebm.fit(result, ROWS),
     ],
 )

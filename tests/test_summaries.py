@@ -159,7 +159,7 @@ def test_the_table_of_states_is_that_of_the_sums():
     assert (np.diff(rising.energies) >= 0).all()
     assert rising.probabilities @ rising.states == pytest.approx(ensemble.moments().mean)
     frame = table.to_frame()
-    assert list(frame.columns) == [*NAMES, "energy", "probability"]
+    assert list(frame.columns) == ["energy", "probability", *NAMES]
     assert frame["probability"].to_numpy() == pytest.approx(table.probabilities)
 
 

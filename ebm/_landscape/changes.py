@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer
+from ebm._frames import frame
 from ebm._landscape._written import patterns_of, written
 from ebm._summary import Printed
 from ebm._text import table
@@ -70,6 +71,20 @@ class LandscapeChanges(Printed):
         """Weight of the second basin of each pair less that of the first, (m,)."""
         before, after = (each.weights.value for each in (self.first, self.second))
         return np.asarray(after[self.pairs[:, 1]] - before[self.pairs[:, 0]])
+
+    def to_frame(self) -> Any:
+        """One row for each pair of minima, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``first``, ``second``, ``distance``, ``energy_change`` and ``weight_change``;
+            minima that are lost or gained are not among them.
+        """
+        first, second = self.pairs.T
+        columns = {"first": first, "second": second, "distance": self.distances}
+        changes = {"energy_change": self.energy_changes, "weight_change": self.weight_changes}
+        return frame(columns | changes)
 
     def __repr__(self) -> str:
         return (

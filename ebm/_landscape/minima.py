@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ebm._frames import states_frame
 from ebm._landscape._energies import energies_of, finite_space, seconds_of_energies, tie_of
 from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._text import written_state
 from ebm._types import Array, Flags
 from ebm.enumeration._limits import Limits, describe_size, number_of_states
 from ebm.model import EnergyModel
+from ebm.spaces import StateSpace
 
 __all__ = ["LocalMinima", "local_minima"]
 
@@ -26,6 +29,8 @@ class LocalMinima(Summarized):
         States whose energy no change of a single unit lowers.
     energies : ndarray, (n_minima,)
         Their energies E in units of k_B T.
+    space : StateSpace
+        Coding and names of the units.
 
     Examples
     --------
@@ -40,6 +45,7 @@ class LocalMinima(Summarized):
 
     states: Array
     energies: Array
+    space: StateSpace
 
     def __len__(self) -> int:
         return len(self.energies)
@@ -53,6 +59,16 @@ class LocalMinima(Summarized):
         rows = tuple((written_state(self.states[k]), f"{self.energies[k]:.6g}") for k in shown)
         title = f"{len(self)} local minim{'um' if len(self) == 1 else 'a'}"
         return Summary(title, (), ("state", "energy"), rows, len(self))
+
+    def to_frame(self) -> Any:
+        """One row for each minimum, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            A column ``energy``, and one for each unit by its label.
+        """
+        return states_frame({"energy": self.energies}, self.states, self.space)
 
 
 def local_minima(
@@ -103,7 +119,7 @@ def local_minima(
     energies = energies_of(model, space)
     minima = np.flatnonzero(_is_minimum(energies, space.n_values.tolist()))
     minima = minima[np.argsort(energies[minima], kind="stable")]
-    return LocalMinima(space.states_at(minima), energies[minima])
+    return LocalMinima(space.states_at(minima), energies[minima], space)
 
 
 def _is_minimum(energies: Array, n_values: list[int]) -> Flags:

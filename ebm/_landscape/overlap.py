@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._frames import frame
 from ebm._types import Array, Indices
 
 __all__ = ["OverlapProfile"]
@@ -46,6 +47,25 @@ class OverlapProfile:
     lowest: Array
     probabilities: Array
     mean: Array
+
+    def to_frame(self) -> Any:
+        """One row for each distance, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the distance; columns ``overlap``, ``n_states``, ``lowest``, ``probability``
+            and ``mean``.
+        """
+        columns = {
+            "distance": self.distances,
+            "overlap": self.overlaps,
+            "n_states": self.n_states,
+            "lowest": self.lowest,
+            "probability": self.probabilities,
+            "mean": self.mean,
+        }
+        return frame(columns, "distance")
 
 
 def profile(

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, plain_array
+from ebm._frames import frame
 from ebm._landscape._rows import states_of
 from ebm._landscape._written import written
 from ebm._summary import Printed
@@ -79,6 +80,24 @@ class Transitions(Printed):
         largest = np.fmax(mean, scatter) / np.sqrt(np.maximum(leaving, 1))
         errors = np.where(leaving < FEWEST, np.nan, largest)
         return Estimate(mean, errors, note=self._note(leaving))
+
+    def to_frame(self) -> Any:
+        """One row for each two valleys between which there were transitions, a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``source``, ``target``, ``transitions``, ``rate`` and its ``standard_error``.
+            Needs the extra ``data``.
+        """
+        places = np.nonzero(self.counts)
+        source, target = places
+        columns = {"source": source, "target": target, "transitions": self.counts[places]}
+        errors = {
+            "rate": self.rates.value[places],
+            "standard_error": self.rates.standard_error[places],
+        }
+        return frame(columns | errors)
 
     def _note(self, counts: Indices) -> str:
         few = int(((counts > 0) & (counts < FEWEST)).sum())

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_finite, as_integer
+from ebm._frames import states_frame
 from ebm._landscape._complete import LabelledStates
 from ebm._landscape._descent import distinct
 from ebm._landscape._energies import finite_space
@@ -25,7 +26,7 @@ from ebm._text import short
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import number_of_states
-from ebm.errors import EbmError, ModelError, ShapeError, require_extra
+from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
 
@@ -427,9 +428,7 @@ class Landscape(Summarized):
             "parent": self.parents,
             "pass": self.passes,
         }
-        pandas = require_extra("pandas", "data")
-        units = pandas.DataFrame(self.states, columns=list(self.space.labels))
-        return pandas.concat([pandas.DataFrame(columns), units], axis=1)
+        return states_frame(columns, self.states, self.space)
 
     def plot(self, names: Any = None, *, ax: Axes | None = None) -> Axes:
         """The disconnectivity tree, :func:`ebm.plotting.landscape`."""

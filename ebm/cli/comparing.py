@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ebm._files import atomic_write
 from ebm._text import wrapped
-from ebm.cli.fitting import INCOMPLETE, PENALTIES, add_coding, add_reading
+from ebm.cli.fitting import DATA_FILES, INCOMPLETE, PENALTIES, add_coding, add_reading
 from ebm.cli.options import (
     add_options,
     check_outputs,
@@ -84,7 +84,7 @@ def add_compare_groups(commands: Any) -> None:
         "those of pseudo-likelihood.",
         epilog="Exit codes: 0 success; 2 an error; 130 interrupted by Ctrl-C.",
     )
-    command.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
+    command.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
     said = "column that says to which group a row belongs, by name or position"
     command.add_argument("--by", required=True, metavar="COLUMN", help=said)
     add_reading(command)
@@ -142,7 +142,7 @@ def _compared(
     """Notes on the table, the comparison, and its tests by draws."""
     if arguments.ordinal and arguments.threshold is not None:
         raise EbmError("--threshold is for two-valued data: leave it out beside --ordinal")
-    names = ("columns", "exclude", "missing", "threshold", "header")
+    names = ("columns", "exclude", "missing", "threshold", "header", "part")
     options = {name: getattr(arguments, name) for name in names}
     options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     table, labels = read_labelled_table(arguments.data, arguments.by, **options)

@@ -73,6 +73,7 @@ EXIT_CODES = (
     "penalty); 1 it did not converge; 2 an error; 130 interrupted by Ctrl-C."
 )
 
+DATA_FILES = ".csv .tsv .txt (.gz) .npy .npz .mat .xlsx .sav .parquet .feather"
 _READING = (
     ("--columns A,B,C", name_list, "columns to take, by name; 1,2,3 are positions counted from 0, "
      "and 3-7 a range of them, where no column has that name"),
@@ -81,6 +82,7 @@ _READING = (
      "point"),
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
+    ("--part NAME", str, "the sheet of a workbook, or the array of a .npz or .mat file"),
 )  # fmt: skip
 INCOMPLETE = (
     ("--drop-missing", None, "leave out incomplete rows"),
@@ -131,7 +133,7 @@ def add_fit(commands: Any) -> None:
         "first-order inversion above.",
         epilog=EXIT_CODES,
     )
-    fit.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
+    fit.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
     add_reading(fit)
     add_options(fit.add_mutually_exclusive_group(), INCOMPLETE)
     add_options(fit.add_mutually_exclusive_group(), _LAYOUTS)
@@ -232,7 +234,7 @@ def _written(path: Path | None) -> tuple[int, int] | None:
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
-    names = ("columns", "exclude", "missing", "threshold", "header")
+    names = ("columns", "exclude", "missing", "threshold", "header", "part")
     options = {name: getattr(arguments, name) for name in names}
     options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     layout = arguments.long or ("transposed" if arguments.transpose else "wide")

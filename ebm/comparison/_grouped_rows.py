@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ from ebm.errors import (
 from ebm.learning._batches import collected
 from ebm.spaces import FiniteSpace, StateSpace
 from ebm.spaces._labels import as_names, axis_labels, held_labels, positions, row_order, shown
-from ebm.spaces._reading import dense, readable
+from ebm.spaces._reading import decoded, dense, ordered_categories, readable
 
 #: More groups than this are probably a column of numbers or names.
 MOST_GROUPS = 50
@@ -145,7 +145,7 @@ def _as_parts(data: Any, by: Any) -> dict[str, Any] | None:
 
 
 def _divided(data: Any, by: Any) -> dict[str, Any]:
-    """Rows by their labels; the labels in sorted order."""
+    """Rows by their labels; the labels in the order of their categories, or sorted."""
     if by is None:
         raise EbmError(
             "by must say to which group each row belongs: the name of a column, or labels "
@@ -154,16 +154,27 @@ def _divided(data: Any, by: Any) -> dict[str, Any]:
     if isinstance(data, str | os.PathLike):
         readable(data, "data")
     if isinstance(by, str | int | np.integer):
-        whole, labels = _without_column(data, by)
+        whole, labels, categories = _without_column(data, by)
     else:
         whole = _Part(table_of(data), axis_labels(data, 1))
-        labels = _labels_beside(by, data, len(whole.rows))
+        labels, categories = _labels_beside(by, data, len(whole.rows)), ordered_categories(by)
     different, group = sorted_labels(labels)
+    if categories is not None:
+        different, group = _in_order_of(categories, different, group)
     return {label: _Part(whole.rows[group == k], whole.names) for k, label in enumerate(different)}
 
 
-def _without_column(data: Any, by: Any) -> tuple[_Part, NDArray[Any]]:
-    """The other columns with their names, and this one."""
+def _in_order_of(
+    categories: Sequence[Any], different: list[str], group: NDArray[np.intp]
+) -> tuple[list[str], NDArray[np.intp]]:
+    """Labels in the order of their categories, and that of each row."""
+    place = {str(category): k for k, category in enumerate(categories)}
+    order = np.argsort([place[label] for label in different])
+    return [different[k] for k in order], np.argsort(order)[group]
+
+
+def _without_column(data: Any, by: Any) -> tuple[_Part, NDArray[Any], list[Any] | None]:
+    """The other columns with their names, this one, and its categories if they are ordered."""
     held = held_labels(data, 1)
     columns = [] if held is None else list(held)
     if by not in columns:
@@ -180,14 +191,15 @@ def _without_column(data: Any, by: Any) -> tuple[_Part, NDArray[Any]]:
         # A table of the library is an array with names.
         place = columns.index(by)
         rows = np.delete(data.states, place, axis=1)
-        return _Part(rows, as_names(others)), data.states[:, place]
+        return _Part(rows, as_names(others)), data.states[:, place], None
     rest = data.select(others) if hasattr(data, "select") else data[others]
-    return _Part(dense(readable(rest, "data")), as_names(others)), np.asarray(data[by])
+    part = _Part(dense(readable(rest, "data")), as_names(others))
+    return part, np.asarray(decoded(data[by])), ordered_categories(data[by])
 
 
 def _labels_beside(by: Any, data: Any, n_rows: int) -> NDArray[Any]:
     """One label for each row, (n_rows,), in the order of the rows."""
-    labels = np.asarray(by)
+    labels = np.asarray(decoded(by))
     if labels.shape != (n_rows,):
         raise ShapeError(
             f"by must hold one label for each of the {n_rows} rows, got shape {labels.shape}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._arrays import as_number, read_only
+from ebm._frames import frame
 from ebm._jobs import Engine
 from ebm._pictures import picture
 from ebm._randomness import RandomSource
@@ -144,8 +145,8 @@ class GroupDifferences:
 
     def to_frame(self) -> Any:
         """A pandas frame, one row for each coupling (needs the extra ``data``)."""
-        pandas = require_extra("pandas", "data")
         columns = {
+            "coupling": self.names,
             "difference": self.values,
             "standard_error": self.standard_errors,
             "z": self.z,
@@ -153,7 +154,7 @@ class GroupDifferences:
             "p_holm": self.p_holm,
             "p_benjamini_hochberg": self.p_benjamini_hochberg,
         }
-        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="coupling"))
+        return frame(columns, "coupling")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -229,6 +230,18 @@ class GroupComparison(Printed):
             )
             for g in range(1, len(self.groups))
         )
+
+    def to_frame(self) -> Any:
+        """Differences of all couplings of all groups from the first; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each group and coupling, by the label of the one and the name of the other;
+            columns as of :meth:`GroupDifferences.to_frame`.
+        """
+        frames = {part.group: part.to_frame() for part in self.differences}
+        return require_extra("pandas", "data").concat(frames, names=["group"])
 
     @property
     def strengths(self) -> tuple[tuple[float, float], ...]:

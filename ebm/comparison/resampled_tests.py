@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, read_only
 from ebm._checkpoints import fingerprint, fingerprints
+from ebm._frames import frame
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
@@ -34,7 +35,7 @@ from ebm.comparison._grouped_rows import Rows, of_group
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.ensembles.incomplete import MISSING
 from ebm.enumeration import exact
-from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError, require_extra
+from ebm.errors import EbmError, EbmWarning, LimitError, MemoryLimitError
 from ebm.inversion._rows import MOST_CASES, whole_counts
 from ebm.learning import Likelihood, Penalty, fit
 from ebm.learning.losses import Loss
@@ -135,7 +136,6 @@ class ResampledTests(Printed):
 
     def to_frame(self) -> Any:
         """A pandas frame, one row for each coupling (needs the extra ``data``)."""
-        pandas = require_extra("pandas", "data")
         columns = {
             "statistic": self.statistics,
             "p": self.p_values,
@@ -143,7 +143,7 @@ class ResampledTests(Printed):
             "p_holm": self.p_holm,
             "p_benjamini_hochberg": self.p_benjamini_hochberg,
         }
-        return pandas.DataFrame(columns, index=pandas.Index(self.names, name="coupling"))
+        return frame({"coupling": self.names, **columns}, "coupling")
 
 
 @dataclass(frozen=True, eq=False)

@@ -100,10 +100,9 @@ class Comparison(Printed):
         pandas.DataFrame
             Columns such as ``means_largest`` and ``means_rms_z``; NaN where unknown.
         """
-        pandas = require_extra("pandas", "data")
         records = [_flat(route) for route in self.routes]
-        frame = pandas.DataFrame(records).set_index("name")
-        return frame.astype({key: float for key in frame if not key.endswith("_where")})
+        table = require_extra("pandas", "data").DataFrame(records).set_index("name")
+        return table.astype({key: float for key in table if not key.endswith("_where")})
 
     def plot(self) -> Figure:
         """Means, covariances and correlations of each route against the reference.

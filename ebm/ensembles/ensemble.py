@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, in_base
+from ebm._frames import states_frame
 from ebm._parallel import single_threaded_blas
 from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._types import Array, Indices
@@ -162,6 +163,31 @@ class Ensemble(Summarized, ABC):
             self._log_partition(),
             self.sample_size,
         )
+
+    def to_frame(self) -> Any:
+        """The states with their weights as a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each state; a column ``weight``, and one for each unit by its label.
+
+        Raises
+        ------
+        MemoryLimitError
+            If the table would take more than 4 GiB.
+        """
+        blocks, n_rows = [], 0
+        for states, weights in self.blocks():
+            n_rows += len(states)
+            require_memory(
+                8.0 * n_rows * (self.space.n + 1),
+                f"a table of {n_rows} states or more",
+                "sample from the ensemble, ensemble.sample(1000), or take averages",
+            )
+            blocks.append((states.copy(), weights.copy()))
+        table, shares = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        return states_frame({"weight": shares}, table.astype(stored_type(self.space)), self.space)
 
     def _quiet_blocks(self) -> Iterator[tuple[Array, Array]]:
         """The blocks, with BLAS on one thread: its products here are too thin to share."""

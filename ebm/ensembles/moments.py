@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_number
+from ebm._frames import frame
 from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._types import Array
 from ebm.ensembles._mean_rows import mean_rows
@@ -228,6 +229,28 @@ class Moments(Summarized):
         correlation = self.covariance / np.outer(scale, scale)
         np.fill_diagonal(correlation, 1.0)
         return np.asarray(correlation)
+
+    def to_frame(self) -> Any:
+        """The means with their standard errors, a row for each unit; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the labels of the units, and by the number of the feature where units have
+            several; columns ``mean``, ``standard_error``, √(C_ii / N), which is 0 of exact moments,
+            and ``variance``.
+        """
+        variance = np.diag(self.covariance)
+        columns = {
+            "unit": np.repeat(np.array(self.space.labels, dtype=object), self.space.widths),
+            "mean": self.mean,
+            "standard_error": np.sqrt(np.maximum(variance, 0) / self.sample_size),
+            "variance": variance,
+        }
+        if self.space.n_features == self.space.n:
+            return frame(columns, "unit")
+        numbers = np.concatenate([np.arange(width) for width in self.space.widths])
+        return frame(columns | {"feature": numbers}, ["unit", "feature"])
 
     def two_valued(self) -> Moments:
         """These moments, checked to be those of two-valued units.

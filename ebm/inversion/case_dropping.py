@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, as_number, read_only
 from ebm._checkpoints import fingerprint
+from ebm._frames import frame
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -99,6 +100,19 @@ class CaseDropping:
             raise EbmError(f"share must be a number from 0 to 1, got {share!r}")
         agree = (self.correlations > correlation).mean(axis=1) > share
         return float(self.dropped[agree].max(initial=0.0))
+
+    def to_frame(self) -> Any:
+        """One row for each share of dropped cases, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the share; columns ``mean``, ``low`` and ``high``, of the correlations of its
+            subsets their mean and the ends between which 95 % of them are.
+        """
+        low, high = np.quantile(self.correlations, [0.025, 0.975], axis=1)
+        columns = {"dropped": self.dropped, "mean": self.correlations.mean(axis=1)}
+        return frame(columns | {"low": low, "high": high}, "dropped")
 
 
 def case_dropping(

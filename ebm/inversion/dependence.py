@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_integer, read_only
+from ebm._frames import frame
 from ebm._parallel import single_threaded_blas
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Moments
@@ -73,6 +74,22 @@ class Dependence:
         moves = self.independent_errors > 0
         ratio[moves] = self.standard_errors[moves] / self.independent_errors[moves]
         return ratio
+
+    def to_frame(self) -> Any:
+        """One row for each parameter, by name, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``standard_error``, ``independent_error`` and ``factor``.
+        """
+        columns = {
+            "parameter": self.parameter_names,
+            "standard_error": self.standard_errors,
+            "independent_error": self.independent_errors,
+            "factor": self.factors,
+        }
+        return frame(columns, "parameter")
 
 
 def dependence(

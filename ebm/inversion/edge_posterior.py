@@ -12,6 +12,7 @@ import numpy as np
 
 from ebm._arrays import as_integer, as_number, as_seconds, read_only
 from ebm._checkpoints import fingerprint
+from ebm._frames import frame
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._pictures import picture
@@ -24,7 +25,6 @@ from ebm.errors import (
     LimitError,
     ModelError,
     PoorMixingWarning,
-    require_extra,
     warn,
 )
 from ebm.inversion._graph_evidence import HADAMARD_UNITS, GraphPosterior
@@ -200,17 +200,17 @@ class EdgePosterior(Summarized):
         Returns
         -------
         pandas.DataFrame
-            Columns ``first``, ``second``, ``probability`` and ``error``.
+            Columns ``source``, ``target``, ``probability`` and ``standard_error``.
         """
         i, j = np.triu_indices(self.space.n, 1)
         labels = np.array(self.space.labels, dtype=object)
         columns = {
-            "first": labels[i],
-            "second": labels[j],
+            "source": labels[i],
+            "target": labels[j],
             "probability": self.probabilities,
-            "error": self.errors,
+            "standard_error": self.errors,
         }
-        return require_extra("pandas", "data").DataFrame(columns)
+        return frame(columns)
 
 
 def edge_posterior(

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats, as_integer, read_only
 from ebm._checkpoints import checkpoint_path, fingerprint, read_checkpoint, write_checkpoint
+from ebm._frames import frame
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
 from ebm._pictures import picture
@@ -32,6 +33,7 @@ from ebm.learning.losses import Loss
 from ebm.learning.penalties import AppliedPenalty, Penalty, as_penalty
 from ebm.learning.proximal_newton import ProximalNewton
 from ebm.model import refuse_result
+from ebm.models._edge_list import pair_columns
 from ebm.perturbation._costs import require_within
 from ebm.spaces._labels import shown
 
@@ -147,6 +149,26 @@ class RegularizationPath:
         """|W_ij| of each pair as the penalty takes it, (k, number of pairs)."""
         groups = self.problem.groups
         return read_only(np.array([groups.lengths(row) for row in self.parameters]))
+
+    def to_frame(self) -> Any:
+        """One row for each strength λ, by its value, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``n_pairs``, the number of pairs with couplings, ``objective`` and ``residual``,
+            and |W_ij| as the penalty takes it for each pair, named by its units, ``"a, b"``.
+        """
+        columns = {
+            "l1": self.l1,
+            "n_pairs": self.supports.sum(axis=1),
+            "objective": self.objectives,
+            "residual": self.residuals,
+        }
+        pairs = pair_columns(self.family)
+        for a, b, lengths in zip(pairs["source"], pairs["target"], self.lengths.T, strict=True):
+            columns[f"{a}, {b}"] = lengths
+        return frame(columns, "l1")
 
 
 def regularization_path(

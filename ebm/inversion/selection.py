@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ebm._arrays import as_integer, as_number, read_only
 from ebm._checkpoints import fingerprint, fingerprints
+from ebm._frames import frame
 from ebm._iterate import iterate
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
@@ -31,6 +32,7 @@ from ebm.learning._pair_groups import PairGroups
 from ebm.learning._sparse_likelihood import SparseLikelihoodProblem
 from ebm.learning._sparse_problem import SparseProblem
 from ebm.learning.proximal_newton import ProximalNewton
+from ebm.models._edge_list import pair_columns
 
 __all__ = [
     "Selection",
@@ -107,6 +109,21 @@ class Selection:
         """Flags of biases and chosen couplings, for a refit by ``ebm.Penalty(free=…)``, (p,)."""
         groups: PairGroups = self.path.problem.groups
         return groups.flags(self.support)
+
+    def to_frame(self) -> Any:
+        """One row for each pair, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``source``, ``target``, ``length``, |W_ij| of ``model`` as the penalty takes it,
+            and ``is_chosen``.
+        """
+        groups: PairGroups = self.path.problem.groups
+        lengths = groups.lengths(np.asarray(self.model.parameters))
+        return frame(
+            pair_columns(self.path.family) | {"length": lengths, "is_chosen": self.support}
+        )
 
 
 def named_pairs(path: RegularizationPath, support: Flags) -> tuple[tuple[str, str], ...]:
@@ -367,6 +384,20 @@ class StabilityResult:
         """
         pairs = self.frequencies.shape[1]
         return float(self.n_chosen**2 / ((2 * self.threshold - 1) * pairs))
+
+    def to_frame(self) -> Any:
+        """One row for each pair, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Columns ``source``, ``target``, ``frequency``, the largest along the path, and
+            ``is_stable``.
+        """
+        largest = self.frequencies.max(axis=0)
+        return frame(
+            pair_columns(self.path.family) | {"frequency": largest, "is_stable": self.support}
+        )
 
 
 def stability_selection(

@@ -15,6 +15,7 @@ import numpy as np
 
 from ebm._arrays import as_integer, as_number, read_only
 from ebm._checkpoints import fingerprint
+from ebm._frames import frame
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._randomness import RandomSource, generator
@@ -107,6 +108,30 @@ class BootstrapResult:
             raise EbmError(f"level must be between 0 and 1, got {level!r}")
         tail = (1 - level) / 2
         return np.asarray(np.quantile(self.parameters, [tail, 1 - tail], axis=0))
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """The parameters with their errors and intervals as a pandas frame.
+
+        Parameters
+        ----------
+        level : float
+            The coverage of the intervals.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each parameter of ``model``, by name; columns ``value``, ``standard_error``
+            and the ends ``low`` and ``high``. Needs the extra ``data``.
+        """
+        low, high = self.interval(level)
+        columns = {
+            "parameter": getattr(self.model, "parameter_names", range(len(low))),
+            "value": self.model.parameters,
+            "standard_error": self.standard_errors,
+            "low": low,
+            "high": high,
+        }
+        return frame(columns, "parameter")
 
 
 def bootstrap(

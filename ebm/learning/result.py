@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from ebm._frames import frame
 from ebm._model_summary import coupling_rows
 from ebm._summary import Summarized, Summary
 from ebm._types import Array
-from ebm.errors import EbmError, require_extra
+from ebm.ensembles import Estimate
+from ebm.errors import EbmError
 from ebm.information import FisherInformation
 from ebm.model import ParametricModel
+from ebm.models._edge_list import edge_frame
 
 __all__ = ["FitEpoch", "FitResult", "FitStep"]
 
@@ -253,25 +257,58 @@ class FitResult(Summarized):
         n = self._finite_sample_size()
         return self._charged * math.log(n) - 2 * n * self._likelihood()
 
-    def to_frame(self) -> Any:
-        """The parameters with their standard errors as a pandas frame; needs the extra ``data``.
+    def to_frame(self, of: Literal["parameters", "couplings", "history"] = "parameters") -> Any:
+        """Parameters, couplings as edges, or the history, as a frame; needs the extra ``data``.
+
+        Parameters
+        ----------
+        of : "parameters", "couplings" or "history"
+            The couplings are a list of edges, as networkx.from_pandas_edgelist reads it.
 
         Returns
         -------
         pandas.DataFrame
             One row for each parameter, by name; columns ``value``, ``standard_error`` (NaN where
-            it is not known) and ``is_coupling``.
+            it is not known) and ``is_coupling``. For each coupling ``source``, ``target``,
+            ``coupling``, ``standard_error`` and the ends ``low`` and ``high`` of its normal
+            interval of 95 %. For each iteration the members of :class:`ebm.learning.FitStep`.
+
+        Raises
+        ------
+        EbmError
+            If ``of`` is another word.
+        ModelError
+            If couplings are asked for that are not one for each pair of units.
+
+        Examples
+        --------
+        >>> import ebm, numpy as np
+        >>> rows = [[0, 0], [0, 1], [1, 0], [1, 1], [1, 1], [0, 0]]
+        >>> result = ebm.fit(ebm.BoltzmannMachine(np.zeros((2, 2)), [0, 0], names=["a", "b"]), rows)
+        >>> print(result.to_frame("couplings").round(2))
+          source target  coupling  standard_error  low  high
+        0      a      b      1.39            1.73 -2.0  4.78
         """
         model: Any = self.model
-        unknown = np.full(self.n_parameters, np.nan)
+        if of == "history":
+            kind = type(self.history[-1]) if self.history else FitStep
+            names = [entry.name for entry in dataclasses.fields(kind)]
+            table = {name: [getattr(entry, name) for entry in self.history] for name in names}
+            return frame(table, "iteration")
+        errors = self.standard_errors
+        errors = np.full(self.n_parameters, np.nan) if errors is None else errors
+        if of == "couplings":
+            low, high = Estimate(model.parameters, errors).interval()
+            return edge_frame(model, errors, low=low, high=high)
+        if of != "parameters":
+            raise EbmError(f"of must be 'parameters', 'couplings' or 'history', got {of!r}")
         columns = {
+            "parameter": getattr(model, "parameter_names", range(self.n_parameters)),
             "value": model.parameters,
-            "standard_error": unknown if self.standard_errors is None else self.standard_errors,
+            "standard_error": errors,
             "is_coupling": model.is_coupling,
         }
-        names = getattr(model, "parameter_names", range(self.n_parameters))
-        index = require_extra("pandas", "data").Index(names, name="parameter")
-        return require_extra("pandas", "data").DataFrame(columns, index=index)
+        return frame(columns, "parameter")
 
     @property
     def _charged(self) -> int:

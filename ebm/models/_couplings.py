@@ -145,6 +145,18 @@ def from_pairs(pairs: tuple[Indices, Indices], values: Array, diagonal: Array, l
     return matrix
 
 
+def of_pairs(
+    pairs: tuple[Indices, Indices], values: Array, diagonal: Array, *, sparse: bool
+) -> Any:
+    """The symmetric matrix of :func:`from_pairs`, CSR or dense."""
+    like: Any = None
+    if sparse:
+        from scipy.sparse import csr_array
+
+        like = csr_array((len(diagonal), len(diagonal)))
+    return from_pairs(pairs, values, diagonal, like=like)
+
+
 @lru_cache(maxsize=8)
 def all_pairs(n: int) -> tuple[Indices, Indices]:
     """Index arrays of all pairs i < j < n, row by row, read-only."""

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ebm._types import Array
+from ebm.errors import ModelError
 from ebm.forms import (
     FactorForm,
     LayeredForm,
@@ -16,7 +17,7 @@ from ebm.forms import (
     energy_form,
     offered_form,
 )
-from ebm.model import checked_space
+from ebm.model import checked_space, refuse_result
 from ebm.models.any_units import PairwiseModel
 from ebm.models.interactions import InteractionModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
@@ -100,6 +101,18 @@ def pair_machine(model: Any) -> BoltzmannMachine | IsingModel | None:
     is_two_valued = isinstance(getattr(model, "space", None), Binary | Spins)
     is_pairwise = is_two_valued and offered_form(model) is QuadraticForm
     machine: BoltzmannMachine | IsingModel | None = library_model(model) if is_pairwise else None
+    return machine
+
+
+def require_pair_machine(model: Any, others: str = "") -> BoltzmannMachine | IsingModel:
+    """The machine of :func:`pair_machine`; other models are refused."""
+    machine = pair_machine(model)
+    if machine is None:
+        refuse_result(model)
+        raise ModelError(
+            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
+            f"give a model of two-valued units with a quadratic_form{others}"
+        )
     return machine
 
 

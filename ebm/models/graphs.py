@@ -1,9 +1,9 @@
-"""Pairwise models as networkx graphs, and back."""
+"""Pairwise models as networkx graphs, and back; couplings as sparse matrices."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ import numpy as np
 from ebm._arrays import is_sparse
 from ebm._types import Array
 from ebm.errors import ModelError, ShapeError
+from ebm.forms import LayeredForm, QuadraticForm, energy_form, offered_form
 from ebm.model import EnergyModel, refuse_result
 from ebm.models import _couplings
-from ebm.models._library import pair_machine
+from ebm.models._library import require_pair_machine
 from ebm.models.ordinal import OrdinalModel
 from ebm.models.pairwise import BoltzmannMachine, IsingModel
 
-__all__ = ["from_graph", "to_graph"]
+__all__ = ["from_graph", "to_graph", "to_sparse"]
 
 
 _CLASSES: dict[str, Any] = {
@@ -62,13 +63,7 @@ def to_graph(model: EnergyModel) -> Any:
     """
     if isinstance(model, OrdinalModel):
         return _graph_of_items(model)
-    machine = pair_machine(model)
-    if machine is None:
-        refuse_result(model)
-        raise ModelError(
-            f"a BoltzmannMachine or an IsingModel is wanted, got {type(model).__name__}: "
-            "give a model of two-valued units with a quadratic_form, or an OrdinalModel"
-        )
+    machine = require_pair_machine(model, ", or an OrdinalModel")
     import networkx
 
     linear, cls, matrix = _LINEAR[type(machine)], type(machine).__name__, machine.coupling_matrix
@@ -89,6 +84,53 @@ def to_graph(model: EnergyModel) -> Any:
         if sparse or weight != 0:
             graph.add_edge(nodes[i], nodes[j], weight=weight)
     return graph
+
+
+def to_sparse(model: EnergyModel) -> Any:
+    """The couplings of a model as a matrix of scipy.sparse.
+
+    Parameters
+    ----------
+    model : EnergyModel
+        A model with a quadratic form, or with two layers. Of a sparse one all stored couplings are
+        stored, zeros included; of a dense one those that are not zero.
+
+    Returns
+    -------
+    scipy.sparse.csr_array
+        The symmetric couplings A of E = −½ Σ A_ij (f_i − c_i)(f_j − c_j) − …, each pair in both
+        orders, (n_features, n_features), the units themselves for two values; of two layers the
+        weights, (n, m). With the other numbers of the model it makes a model of equal energies:
+        ``ebm.IsingModel(ebm.to_sparse(model), model.fields)``.
+
+    Raises
+    ------
+    ModelError
+        If the model has neither form.
+
+    Examples
+    --------
+    >>> import ebm
+    >>> chain = ebm.IsingModel([[0, 1, 0], [1, 0, 2], [0, 2, 0]], [0, 0, 0])
+    >>> matrix = ebm.to_sparse(chain)
+    >>> matrix.nnz, matrix.toarray()[1].tolist()
+    (4, [1.0, 0.0, 2.0])
+    """
+    form = None if offered_form(model) is None else energy_form(model)
+    matrix = None
+    if isinstance(form, QuadraticForm):
+        matrix = form.matrix
+    elif isinstance(form, LayeredForm):
+        matrix = form.weights
+    if matrix is None:
+        refuse_result(model)
+        raise ModelError(
+            f"a model with couplings of pairs is wanted, got {type(model).__name__}: give one with "
+            "a quadratic_form or a layered_form"
+        )
+    from scipy.sparse import csr_array
+
+    return csr_array(matrix, copy=True)
 
 
 def _graph_of_items(model: OrdinalModel) -> Any:
@@ -121,8 +163,8 @@ def _items_of(graph: Any) -> OrdinalModel:
         _matrix(graph, np.zeros(len(graph)), sparse=False),
         given["thresholds"],
         scores=given["scores"],
-        offset=_number(graph.graph.get("offset", 0.0), "the offset of the graph"),
-        names=_names(graph),
+        offset=number_of(graph.graph.get("offset", 0.0), "the offset of the graph"),
+        names=names_of_labels(graph.nodes),
     )
 
 
@@ -180,7 +222,7 @@ def from_graph(
                 f"the nodes have the attribute {name!r}, which {cls.__name__} does not have (its "
                 f"linear parameter is {linear!r}): give another cls, or rename or delete it"
             )
-    offset = _number(graph.graph.get("offset", 0.0), "the offset of the graph")
+    offset = number_of(graph.graph.get("offset", 0.0), "the offset of the graph")
     vector, diagonal = _at_nodes(graph, linear), _at_nodes(graph, "self_coupling")
     further = {"center": _at_nodes(graph, "center")} if cls is BoltzmannMachine else {}
     like_sparse = bool(graph.graph.get("sparse", False)) if sparse is None else sparse
@@ -188,7 +230,7 @@ def from_graph(
         _matrix(graph, diagonal, sparse=like_sparse),
         vector,
         offset=offset,
-        names=_names(graph),
+        names=names_of_labels(graph.nodes),
         **further,
     )
 
@@ -230,9 +272,9 @@ def _class_of(graph: Any, cls: Any) -> Any:
     return cls
 
 
-def _names(graph: Any) -> list[str] | None:
-    """The nodes as names, or None where they are 0, …, n−1 in this order."""
-    nodes: list[Hashable] = list(graph.nodes)
+def names_of_labels(labels: Iterable[Hashable]) -> list[str] | None:
+    """Nodes or variables as names, or None where they are 0, …, n−1 in this order."""
+    nodes = list(labels)
     integers = all(isinstance(k, int | np.integer) and not isinstance(k, bool) for k in nodes)
     if integers and nodes == list(range(len(nodes))):
         return None
@@ -248,7 +290,7 @@ def _at_nodes(graph: Any, name: str) -> Array:
     if len(having) < len(data):
         missing = next(node for node in data if name not in data[node])
         raise ModelError(f"all nodes must have the attribute {name!r} or none, {missing!r} has not")
-    return np.array([_number(data[node][name], f"{name} of node {node!r}") for node in data])
+    return np.array([number_of(data[node][name], f"{name} of node {node!r}") for node in data])
 
 
 def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
@@ -267,17 +309,13 @@ def _matrix(graph: Any, diagonal: Array, *, sparse: bool) -> Any:
             )
         rows.append(position[first])
         columns.append(position[second])
-        weights.append(_number(data["weight"], f"weight of the edge {first!r}–{second!r}"))
+        weights.append(number_of(data["weight"], f"weight of the edge {first!r}–{second!r}"))
     pairs = (np.array(rows, dtype=np.intp), np.array(columns, dtype=np.intp))
-    like: Any = None
-    if sparse:
-        from scipy.sparse import csr_array
-
-        like = csr_array((len(diagonal), len(diagonal)))
-    return _couplings.from_pairs(pairs, np.array(weights), diagonal, like=like)
+    return _couplings.of_pairs(pairs, np.array(weights), diagonal, sparse=sparse)
 
 
-def _number(value: Any, what: str) -> float:
+def number_of(value: Any, what: str) -> float:
+    """A coefficient as a finite float; text is refused."""
     # float() would read text silently.
     if isinstance(value, str | bytes | bytearray):
         raise ModelError(f"{what} must be a number, got the text {value!r}")

@@ -30,6 +30,7 @@ from ebm.report.analysis import _messages, _strengths
 from ebm.report.parts import Coupling, Couplings, _as_json
 from ebm.sampling import sample
 from ebm.spaces._labels import axis_labels
+from ebm.spaces._reading import readable
 from ebm.tables import Table
 from ebm.tables._columns import default_names
 from ebm.tables.categories import Codes, as_levels
@@ -264,8 +265,7 @@ def analyze_items(
     """
     notes = data.notes if isinstance(data, Table) else ()
     labels = _names(data, names)
-    values = data.to_numpy() if hasattr(data, "to_numpy") else data
-    levels, ranges = as_levels(values, labels, codes, keep_missing=missing_at_random)
+    levels, ranges = as_levels(data, labels, codes, keep_missing=missing_at_random)
     l2, l2_biases = _strengths(as_penalty(penalty))
     if not l2_biases:
         require_chosen(levels, ranges, labels)
@@ -299,8 +299,8 @@ def analyze_items(
 
 def _names(data: Any, names: Sequence[str] | None) -> tuple[str, ...]:
     """Names given, those of the columns, or numbers."""
-    shape = np.shape(data.to_numpy() if hasattr(data, "to_numpy") else data)
-    if len(shape) != 2 and not isinstance(data, Table):
+    shape = readable(data, "data").shape
+    if len(shape) != 2:
         kind = f"got {shape}" if shape else f"got {type(data).__name__}"
         raise EbmError(
             "data must be rows of codes, (n_rows, n_items), as an array, a frame or a Table; "

@@ -12,13 +12,24 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_integer
+from ebm._frames import states_frame
 from ebm._jobs import Engine, require_engine
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
 from ebm.ensembles._mean_rows import mean_rows
-from ebm.ensembles.ensemble import Observable, observed
-from ebm.errors import EbmError, EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
+from ebm.ensembles.ensemble import Observable, observed, require_units
+from ebm.errors import (
+    EbmError,
+    EbmWarning,
+    ModelError,
+    PoorMixingWarning,
+    StuckUnitWarning,
+    require_extra,
+    warn,
+)
+from ebm.model import EnergyModel, checked_energy
+from ebm.sampling._chain_tree import chain_tree
 from ebm.sampling._ladder import LadderState
 from ebm.sampling.chain_estimate import LARGEST_R_HAT, TEMPERING, ChainEstimate
 from ebm.sampling.diagnostics import (
@@ -32,6 +43,8 @@ from ebm.spaces import StateSpace
 __all__ = ["ChainState", "ContinuousChains", "ContinuousSamples", "Samples", "SamplingRun"]
 
 
+#: Dimensions of draws.
+DIMENSIONS = ("chain", "draw", "unit")
 #: Draws of a chain that can be cut in half.
 FEWEST_IN_HALVES = 4
 #: Draws of a chain from which a split R̂ tells whether chains disagree.
@@ -291,6 +304,66 @@ class Samples(Ensemble):
         self._say(refusal(estimate))
         return estimate
 
+    def to_frame(self) -> Any:
+        """The draws as a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the numbers of the chain and the draw, a column for each unit by its label;
+            ``reset_index()`` makes columns ``chain`` and ``draw``.
+        """
+        n_chains, n_draws, n = self.chains.shape
+        index = require_extra("pandas", "data").MultiIndex.from_product(
+            [range(n_chains), range(n_draws)], names=["chain", "draw"]
+        )
+        return states_frame({}, self.chains.reshape(-1, n), self.space).set_index(index)
+
+    def to_xarray(self, model: EnergyModel | None = None) -> Any:
+        """The draws as a tree of labelled arrays, as ArviZ reads it; needs the extra ``xarray``.
+
+        Parameters
+        ----------
+        model : EnergyModel, optional
+            The model that was sampled, for the energies of the draws.
+
+        Returns
+        -------
+        xarray.DataTree
+            The group ``posterior`` has ``state``, (chain, draw, unit), with the labels of the
+            units, and ``sample_stats``, if there is a model, ``energy``, (chain, draw), in units of
+            k_B T. ``attrs`` have the coding and the version of the library.
+
+        Raises
+        ------
+        CodingError, NamesError
+            If the model is over other units.
+        MissingExtraError
+            If xarray is not installed.
+
+        Examples
+        --------
+        >>> import ebm
+        >>> pair = ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0], names=["a", "b"])
+        >>> tree = ebm.sample(pair, n_draws=100, n_chains=2, rng=0).to_xarray(pair)
+        >>> dict(tree["posterior"].sizes), list(tree["sample_stats"].data_vars)
+        ({'chain': 2, 'draw': 100, 'unit': 2}, ['energy'])
+        """
+        groups: dict[str, Any] = {"posterior": {"state": (DIMENSIONS, self.chains)}}
+        if model is not None:
+            require_units(self, model.space)
+            energies = np.stack([checked_energy(model, chain) for chain in self.chains])
+            groups["sample_stats"] = {"energy": (DIMENSIONS[:2], energies)}
+        return self._tree(groups, {})
+
+    def _tree(self, groups: dict[str, Any], coordinates: dict[str, Any]) -> Any:
+        """Groups of variables beside the coding, the labels of units and the clamped ones."""
+        labels = self.space.labels
+        attributes: dict[str, Any] = {"coding": repr(self.space.named(None))}
+        if self.clamped:
+            attributes["clamped"] = [labels[unit] for unit in self.clamped]
+        return chain_tree(groups, {"unit": list(labels), **coordinates}, attributes)
+
     def _warn_of_poor_mixing(self) -> None:
         """Say that the chains disagree."""
         self._say(self._poor_mixing)
@@ -389,6 +462,19 @@ class ContinuousSamples:
         if doubt is not None:
             warn(doubt, PoorMixingWarning)
         return estimate
+
+    def to_xarray(self) -> Any:
+        """The recorded values as a tree of labelled arrays, as ArviZ reads it.
+
+        Returns
+        -------
+        xarray.DataTree
+            The group ``posterior`` has ``value``, (chain, draw, …), whose further dimensions are
+            ``value_dim_0`` and so on. Needs the extra ``xarray``.
+        """
+        further = (f"value_dim_{k}" for k in range(self.values.ndim - 2))
+        groups = {"posterior": {"value": (("chain", "draw", *further), self.values)}}
+        return chain_tree(groups, {}, {})
 
     @property
     def mean(self) -> Array:

@@ -28,7 +28,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.sampling._block_errors import N_BLOCKS, block_numbers, jackknife_error
 from ebm.sampling._mbar import Reweighting
 from ebm.sampling._tempered_models import is_linear, tempered
-from ebm.sampling.samples import Samples
+from ebm.sampling.samples import DIMENSIONS, Samples
 from ebm.spaces import FiniteSpace, StateSpace
 
 __all__ = ["ReweightedSamples", "TemperedSamples"]
@@ -184,6 +184,32 @@ class TemperedSamples(Samples):
                 PoorWeightsWarning,
             )
         return ensemble
+
+    def to_xarray(self, model: EnergyModel | None = None) -> Any:
+        """The draws of all temperatures as a tree of labelled arrays; needs the extra ``xarray``.
+
+        Parameters
+        ----------
+        model : EnergyModel, optional
+            Another model whose energies are wanted at β = 1 in place of that sampled.
+
+        Returns
+        -------
+        xarray.DataTree
+            As of :meth:`Samples.to_xarray`, with the energies of the model that was sampled, and a
+            group ``ladder`` with ``state`` and ``energy`` at each ``beta`` and, between them, the
+            ``rejection`` of swaps with the next hotter one.
+        """
+        sampled = self.model if model is None else model
+        tree = super().to_xarray(sampled)
+        ladder = {
+            "state": (("beta", *DIMENSIONS), self.slots),
+            "energy": (("beta", *DIMENSIONS[:2]), self.energies),
+            "rejection": (("swap",), self.rejection),
+        }
+        coordinates = {"beta": self.betas, "swap": self.betas[:-1]}
+        tree["ladder"] = self._tree({"ladder": ladder}, coordinates)["ladder"]
+        return tree
 
     def _warn_of_few_exchanges(self) -> None:
         if self.__dict__.get("_said_few_exchanges"):

@@ -17,6 +17,12 @@ from ebm._arrays import holds_text, plain_array
 from ebm._types import Array
 from ebm.errors import CodingError, EbmError, NamesError, require_memory
 
+#: How a column of words is turned into numbers, and one of ordered categories.
+_MAPPINGS = (
+    "(column == 'y').astype(int)",
+    "column.cat.codes in pandas, column.to_physical() in polars",
+)
+
 
 def readable(values: Any, name: str) -> Any:
     """What came in as an array of any type, a sparse matrix in rows, or a frame.
@@ -30,10 +36,17 @@ def readable(values: Any, name: str) -> Any:
         raise EbmError(f"{name} must be rows, {path!r} is a path: give ebm.read_table({path!r})")
     if hasattr(values, "tocsr"):
         return values.tocsr()
+    if hasattr(values, "collect") and not hasattr(values, "shape"):
+        raise EbmError(
+            f"{name} must be rows, got a {type(values).__name__}, a plan for some: give "
+            f"{name}.collect()"
+        )
     if _is_frame(values):
-        whole = values.to_numpy() if hasattr(values, "to_numpy") else None
-        # Missing values, text and nullable columns are read column by column.
-        return whole if whole is not None and whole.dtype.kind in "biuf" else values
+        # Missing values, text, dates and categories are read column by column.
+        if not (hasattr(values, "to_numpy") and _holds_plain_numbers(values)):
+            return values
+        whole = values.to_numpy()
+        return whole if whole.dtype.kind in "biuf" else values
     if hasattr(values, "to_numpy") and not hasattr(values, "dims"):
         return _series_values(values, name)
     return plain_array(values, name)
@@ -78,6 +91,38 @@ def _is_frame(values: Any) -> bool:
     return columns or (hasattr(values, "column_names") and hasattr(values, "column"))
 
 
+def _holds_plain_numbers(frame: Any) -> bool:
+    """Whether no column is of dates, categories or objects, which one array of all would hide.
+
+    A frame that does not tell the types of its columns is judged by its array alone.
+    """
+    return all(_is_plain(dtype) for dtype in getattr(frame, "dtypes", ()))
+
+
+def _is_plain(dtype: Any) -> bool:
+    kind = getattr(dtype, "kind", None)
+    if isinstance(kind, str):
+        # numpy and pandas
+        return kind in "biuf"
+    # polars
+    is_numeric = getattr(dtype, "is_numeric", None)
+    return str(dtype) == "Boolean" or bool(callable(is_numeric) and is_numeric())
+
+
+def ordered_categories(column: Any) -> list[Any] | None:
+    """The categories of a column of ordered ones, in their order; None of other columns."""
+    dtype: Any = getattr(column, "dtype", None)
+    # Those of pandas say that they are ordered, an Enum of polars always is.
+    if getattr(dtype, "ordered", False) or type(dtype).__name__ == "Enum":
+        return list(dtype.categories)
+    if not getattr(getattr(column, "type", None), "ordered", False):
+        return None
+    # pyarrow, in chunks or not
+    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    whole = whole.chunk(0) if hasattr(whole, "chunk") else whole
+    return list(whole.dictionary.to_pylist())
+
+
 def _series_values(series: Any, name: str) -> NDArray[Any]:
     """One column by itself, missing values as NaN; text is left for others to complain of."""
     plain = plain_array(series, name)
@@ -88,17 +133,36 @@ def _series_values(series: Any, name: str) -> NDArray[Any]:
 
 def _column_values(label: Any, column: Any) -> Array:
     """One column as floats, missing values as NaN."""
+    categories, column = ordered_categories(column), decoded(column)
     try:
         if holds_text(np.asarray(column)) or np.asarray(column).dtype.kind in "mM":
             raise TypeError("text, dates or times")
-        return _as_floats(column)
+        numbers = _as_floats(column)
     except (TypeError, ValueError) as error:
-        different = list(dict.fromkeys(np.asarray(column).tolist()))
-        shown = ", ".join(repr(value) for value in different[:4])
+        # Lists are no keys, and their text is.
+        different = list(dict.fromkeys(map(repr, np.asarray(column).tolist())))
         raise CodingError(
-            f"column {str(label)!r} holds {shown} where numbers are wanted; "
-            "drop it or map it first, for example (column == 'y').astype(int)"
+            f"column {str(label)!r} holds {', '.join(different[:4])} where numbers are wanted; "
+            f"drop it or map it first, for example {_MAPPINGS[categories is not None]}"
         ) from error
+    if categories is not None and sorted(categories) != categories:
+        raise CodingError(
+            f"column {str(label)!r} has ordered categories {categories}, not in the order of "
+            "these numbers, so that either could be meant: give their places, for example "
+            "column.cat.codes in pandas, or the numbers without an order"
+        )
+    return numbers
+
+
+def decoded(column: Any) -> Any:
+    """A column whose values are in a dictionary of pyarrow as these values themselves.
+
+    numpy takes the missing ones of integers for values where there are any.
+    """
+    values: Any = getattr(column, "type", None)
+    if hasattr(values, "index_type") and hasattr(values, "value_type"):
+        return column.cast(values.value_type)
+    return column
 
 
 def _as_floats(column: Any) -> Array:

@@ -37,11 +37,12 @@ _MASKS = np.array([(1 << 8 * k) - 1 for k in range(_WORD + 1)], dtype="<u8")
 class Reading:
     """The number in a cell, NaN where it is missing (as ``missing`` in lower case), None for text.
 
-    With ``comma`` the decimal mark is a comma.
+    With ``comma`` the decimal mark is a comma; without ``logical`` True and False are text.
     """
 
     missing: frozenset[str] = frozenset()
     comma: bool = False
+    logical: bool = True
 
     def __call__(self, text: str) -> float | None:
         """The number in a cell."""
@@ -53,7 +54,7 @@ class Reading:
             return float("nan")
         if self.comma and has_comma(key):
             return float(key.replace(",", "."))
-        return _LOGICAL.get(key)
+        return _LOGICAL.get(key) if self.logical else None
 
 
 def _is_float(text: str) -> bool:

@@ -35,6 +35,9 @@ _DELIMITERS = ("\t", ",", ";", "|", " ")
 #: Records that determine the layout, and fewest rows whose range is compared with the first line.
 _HEAD, _FEWEST_ROWS = 20, 3
 
+#: Cells without settings of the caller.
+_PLAIN = Reading()
+
 Head = tuple[tuple[str, ...], ...]
 
 
@@ -53,10 +56,14 @@ class _Layout:
 def read_text(
     path: Path,
     header: bool | None = None,
-    missing: frozenset[str] = frozenset(),
+    reading: Reading = _PLAIN,
     transposed: bool = False,
+    *,
+    text: str | None = None,
 ) -> RawTable:
     """Read a delimited text file, UTF-8 or UTF-16 with a byte order mark, gzipped or not.
+
+    Where its text is given, the file is of another kind and has been turned into it.
 
     The delimiter is given by a line ``sep=;``, or is the one for which the first records have equal
     numbers of cells and most of these are numbers. The first line is a header if a cell is neither
@@ -64,8 +71,8 @@ def read_text(
     header may follow a ``#``, as :func:`numpy.savetxt` writes it.
     """
     try:
-        layout = _layout(_decoded(path), path, header, transposed)
-        (values, texts), notes = _cells(layout, path, Reading(missing))
+        layout = _layout(_decoded(path) if text is None else text, path, header, transposed)
+        (values, texts), notes = _cells(layout, path, reading)
     except UnicodeDecodeError as error:
         raise FileFormatError(
             f"{path} is not {error.encoding.upper()} text (byte {error.start}): save it as UTF-8"

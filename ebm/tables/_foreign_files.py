@@ -10,17 +10,14 @@ from ebm.errors import FileFormatError
 _PANDAS = "pandas.{}(…).to_csv('table.csv', index=False) writes it as text"
 #: Kind of a file by its suffix, and the remedy.
 _KINDS = {
-    ".xlsx .xls .xlsm .ods .numbers": ("a spreadsheet", "save the sheet as CSV"),
-    ".mat": ("a MATLAB file", "writematrix(X, 'table.csv') in MATLAB writes it as text"),
-    ".sav .zsav .por": ("an SPSS file", _PANDAS.format("read_spss")),
+    ".xls .ods .numbers": ("a spreadsheet", "save it as .xlsx, or the sheet as CSV"),
+    ".por": ("an SPSS file", "save it as .sav"),
     ".dta": ("a Stata file", _PANDAS.format("read_stata")),
     ".sas7bdat .xpt": ("a SAS file", _PANDAS.format("read_sas")),
     ".rds .rda .rdata": (
         "an R file",
         "write.csv(x, 'table.csv', row.names = FALSE) in R writes it as text",
     ),
-    ".parquet": ("a Parquet file", _PANDAS.format("read_parquet")),
-    ".feather .arrow": ("an Arrow file", _PANDAS.format("read_feather")),
     ".h5 .hdf5 .nwb": ("an HDF5 file", "save the one matrix that is the data with numpy.save"),
     ".pkl .pickle": ("a pickled Python object", "save the array with numpy.save"),
     ".json": ("a JSON file", _PANDAS.format("read_json")),
@@ -29,12 +26,14 @@ _KINDS = {
 _KIND_OF = {suffix: kind for suffixes, kind in _KINDS.items() for suffix in suffixes.split()}
 #: Kind of a file by its first bytes, and the remedy.
 _SIGNATURES = {
-    b"PK\x03\x04": ("a zip archive, as Excel workbooks are", "save the sheet as CSV"),
+    b"PK\x03\x04": ("a zip archive, as workbooks are", "let its name end with .xlsx"),
     b"\x1f\x8b": ("gzipped", "let its name end with .gz"),
     b"\x93NUMPY": ("a numpy array", "let its name end with .npy"),
-    b"\xd0\xcf\x11\xe0": _KIND_OF[".xls"], b"MATLAB 5.0": _KIND_OF[".mat"],
-    b"\x89HDF": _KIND_OF[".h5"], b"$FL2": _KIND_OF[".sav"],
-    b"PAR1": _KIND_OF[".parquet"], b"ARROW1": _KIND_OF[".arrow"],
+    b"\xd0\xcf\x11\xe0": _KIND_OF[".xls"], b"\x89HDF": _KIND_OF[".h5"],
+    b"MATLAB 5.0": ("a MATLAB file", "let its name end with .mat"),
+    b"$FL2": ("an SPSS file", "let its name end with .sav"),
+    b"PAR1": ("a Parquet file", "let its name end with .parquet"),
+    b"ARROW1": ("an Arrow file", "let its name end with .arrow"),
 }  # fmt: skip
 
 
@@ -46,7 +45,8 @@ def refuse_foreign_suffix(path: Path) -> NoReturn:
         raise FileFormatError(f"{path} is {kind} (suffix {suffix}), which is not read: {remedy}")
     raise FileFormatError(
         f"{path} has the suffix {''.join(path.suffixes[-2:]) or 'none'}, wanted "
-        ".csv, .tsv, .txt (or one of these with .gz), .npy or .npz: rename or convert the file"
+        ".csv, .tsv, .txt (or one of these with .gz), .npy, .npz, .mat, .xlsx, .sav, .parquet or "
+        ".feather: rename or convert the file"
     )
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._text import one_line
-from ebm.errors import FileFormatError, NamesError, ShapeError
+from ebm.errors import EbmError, FileFormatError, NamesError, ShapeError
 from ebm.tables._cells import Reading, parse
 from ebm.tables._columns import default_names, require_distinct
 from ebm.tables._raw_table import RawTable
+from ebm.tables._workbooks import chosen_part
 
 _DATA_KEYS = ("X", "states")
 _NAME_KEYS = ("names", "columns")
@@ -22,7 +23,7 @@ _MODEL_KEY = "ebm_model"
 Arrays = dict[str, NDArray[Any]]
 
 
-def read_numpy_file(path: Path) -> RawTable:
+def read_numpy_file(path: Path, part: str | int | None = None) -> RawTable:
     """Read the array of ``.npy``, or the matrix ``X`` or ``states`` or the only one of ``.npz``.
 
     Names are ``names`` or ``columns``. Other arrays with an entry for each row, such as weights,
@@ -44,14 +45,21 @@ def read_numpy_file(path: Path) -> RawTable:
             )
             suffix = ".npy" if is_archive else ".npz"
             raise FileFormatError(f"{path} is {kind}, wanted {wanted}: rename it to {suffix}")
+        if part is not None and not is_archive:
+            raise EbmError(f"part is about files of several arrays, {path} is one: omit it")
         if not is_archive:
             return _raw(content, None, str(path))
         if _MODEL_KEY in content:
             raise FileFormatError(f"{path} holds a saved model, wanted data: read it with ebm.load")
         arrays = {key: _member(content, key, path) for key in content}
-    key = _data_key(arrays, path)
+    return raw_of_arrays(arrays, path, part)
+
+
+def raw_of_arrays(arrays: Arrays, path: Path, part: str | int | None) -> RawTable:
+    """The array that is the data, or that asked for, with the names beside it."""
+    key = _data_key(arrays, path) if part is None else chosen_part(list(arrays), part, "")
     raw = _raw(arrays[key], _names(arrays, path), f"{path}, array {key!r}")
-    return replace(raw, notes=_unread_notes(arrays, key))
+    return replace(raw, notes=_unread_notes(arrays, key, path))
 
 
 def _member(content: Any, key: str, path: Path) -> NDArray[Any]:
@@ -80,11 +88,11 @@ def _data_key(arrays: Arrays, path: Path) -> str:
     trouble = "several matrices that could be the data" if candidates else "no matrix"
     raise FileFormatError(
         f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); "
-        f"found {contents}"
+        f"found {contents}{'; say which one by part=' if candidates else ''}"
     )
 
 
-def _unread_notes(arrays: Arrays, key: str) -> tuple[str, ...]:
+def _unread_notes(arrays: Arrays, key: str, path: Path) -> tuple[str, ...]:
     """A sentence on arrays with an entry for each row, such as weights, which are not read."""
     n_rows = arrays[key].shape[:1]
     others = arrays.keys() - {key, *_NAME_KEYS}
@@ -92,9 +100,10 @@ def _unread_notes(arrays: Arrays, key: str) -> tuple[str, ...]:
     if not unread:
         return ()
     shown = ", ".join(repr(k) for k in unread)
+    reader = "numpy.load" if path.suffix.lower() == ".npz" else "scipy.io.loadmat"
     return (
         f"Beside the rows {key!r} the file holds {shown}, one entry for each row, which was not "
-        f"read: weights of samples go in as sample_weight=numpy.load(path)[{unread[0]!r}], with "
+        f"read: weights of samples go in as sample_weight={reader}(path)[{unread[0]!r}], with "
         "ebm.Ensemble.from_data.",
     )
 

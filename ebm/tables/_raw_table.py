@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,6 +15,8 @@ from ebm.tables._cells import Reading, has_comma, is_missing
 
 #: Largest numbers of labels and of names in a message.
 _MAX_SHOWN, _MAX_LISTED = 4, 40
+#: How a date begins that is written as in tables of numbers.
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ]|$)")
 #: Labels of which the first is 0 and the second is 1.
 _PAIRS = (
     "n y", "no yes", "f t", "off on", "- +", "absent present", "against for", "closed open",
@@ -27,7 +30,8 @@ _PAIRS = (
 class RawTable:
     """Content of a file: ``values`` (n_rows, n_columns), NaN where missing and in columns of text.
 
-    ``texts`` has the cells of columns that hold text; ``notes`` describe how the file was read.
+    ``texts`` has the cells of columns that hold text; ``notes`` describe how the file was read, and
+    ``words`` say what numbers of a column stand for, such as True and False for 1 and 0.
     """
 
     names: tuple[str, ...]
@@ -35,6 +39,7 @@ class RawTable:
     texts: Mapping[int, Sequence[str]] = field(default_factory=dict)
     row_names: tuple[str, ...] | None = None
     notes: tuple[str, ...] = ()
+    words: Mapping[int, Mapping[float, str]] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -79,6 +84,7 @@ class RawTable:
             values=np.ascontiguousarray(self.values[:, 1:]),
             texts={index - 1: texts for index, texts in self.texts.items() if index},
             row_names=tuple(labels),
+            words={index - 1: words for index, words in self.words.items() if index},
             notes=(*self.notes, note),
         )
 
@@ -99,6 +105,8 @@ def _complaint(
             ". If these are names of units, the table is transposed, rows must be samples: "
             "layout='transposed' turns it"
         )
+    if all(_DATE.match(label) for label in labels):
+        return f"column {name!r} holds dates ({labels[0]!r}, …), wanted numbers{others}{end}"
     with_comma = any(map(has_comma, labels))
     only_labels = all(read(text) is None or is_missing(text) for text in set(column))
     if only_labels and len(labels) == 2 and not with_comma:

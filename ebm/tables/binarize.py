@@ -10,7 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ebm._arrays import holds_text
 from ebm.errors import CodingError, MissingValueError, NamesError
+from ebm.spaces._labels import axis_labels, order_along
+from ebm.spaces._reading import dense, readable
 from ebm.tables._columns import choose_columns
 
 __all__ = ["Threshold", "binarize", "codes_doubt", "cut"]
@@ -31,11 +34,11 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
 
     Parameters
     ----------
-    values : array_like
+    values : array_like or data frame
         Numbers of any shape.
     threshold : float or array_like
         Threshold; a value equal to it becomes 0. An array holds one threshold for each column, such
-        as ``values.mean(axis=0)``.
+        as ``values.mean(axis=0)``, and one with labels is taken by those of the columns.
 
     Returns
     -------
@@ -48,6 +51,8 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
         If the threshold is neither a finite number nor one for each column.
     MissingValueError
         If a value is NaN.
+    NamesError
+        If labels of the threshold are not those of the columns.
 
     Examples
     --------
@@ -57,7 +62,9 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     >>> binarize([[1, 10], [2, 30]], [1.5, 20]).tolist()
     [[0, 0], [1, 1]]
     """
-    array = np.asarray(values)
+    array = dense(readable(values, "values"))
+    if holds_text(array):
+        raise CodingError("values must hold numbers, got text: map it to numbers first")
     try:
         cuts = np.asarray(threshold, dtype=np.float64)
     except (TypeError, ValueError):
@@ -69,6 +76,8 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
             f"threshold has shape {cuts.shape}, wanted one number, or one for each column of "
             f"values of shape {array.shape}"
         )
+    order = order_along(threshold, 0, axis_labels(values, 1), "threshold")
+    cuts = cuts if order is None else cuts[order]
     n_missing = int(np.isnan(array).sum()) if array.dtype.kind == "f" else 0
     if n_missing:
         raise MissingValueError(

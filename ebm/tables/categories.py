@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from ebm._arrays import as_floats, as_integer
 from ebm.errors import CodingError, MissingValueError, NamesError, ShapeError
-from ebm.spaces._labels import shown
+from ebm.spaces._labels import order_along, shown
+from ebm.spaces._reading import dense, readable
 
 __all__ = ["Codes", "as_levels"]
 
@@ -28,8 +29,8 @@ def as_levels(
 
     Parameters
     ----------
-    values : array_like, (n_rows, n)
-        Codes.
+    values : array_like or data frame, (n_rows, n)
+        Codes; columns of a frame are put into the order of ``names``.
     names : sequence of str, (n,)
         Names of the columns.
     codes : (int, int) or mapping
@@ -64,7 +65,9 @@ def as_levels(
     >>> levels.tolist(), ranges.tolist()
     ([[0, 0], [4, 2]], [[1, 5], [0, 3]])
     """
-    table = as_floats(values, "values")
+    order = order_along(values, 1, names, "values")
+    table = as_floats(dense(readable(values, "values")), "values")
+    table = table if order is None else table[:, order]
     if table.ndim != 2 or table.shape[1] != len(names) or not table.size:
         raise ShapeError(
             f"values must have shape (n_rows, {len(names)}) with at least one row, got "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from pathlib import Path
 from typing import Any, Literal
@@ -14,20 +14,23 @@ from numpy.typing import NDArray
 
 from ebm._files import as_path
 from ebm._types import Flags
-from ebm.errors import CodingError, EbmError, MissingValueError, NamesError
+from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, require_extra
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._delimited_text import read_text
 from ebm.tables._foreign_files import refuse_foreign_suffix
 from ebm.tables._layouts import long_doubt, pivoted, refuse_long, transposed
 from ebm.tables._numpy_files import read_numpy_file
+from ebm.tables._other_programs import READERS, read_matlab
 from ebm.tables._raw_table import RawTable
+from ebm.tables._workbooks import sheet_as_text
 from ebm.tables.binarize import Threshold, codes_doubt, cut
 
 __all__ = ["Table", "read_labelled_table", "read_table"]
 
 _TEXT = (".csv", ".tsv", ".txt")
 _ARRAYS = (".npy", ".npz")
+_BOOKS = (".xlsx", ".xlsm")
 _MAX_SHOWN = 6
 #: Columns from which on a table should have as many rows.
 _MANY_COLUMNS = 32
@@ -80,6 +83,16 @@ class Table:
         """The states, as of a data frame."""
         return self.states
 
+    def to_frame(self) -> Any:
+        """The rows as a pandas frame, a column for each name; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Of the type of ``states``.
+        """
+        return require_extra("pandas", "data").DataFrame(self.states, columns=list(self.names))
+
 
 def read_table(
     path: str | os.PathLike[str],
@@ -91,6 +104,7 @@ def read_table(
     threshold: Threshold | None = None,
     header: bool | None = None,
     layout: str | Sequence[str] = "wide",
+    part: str | int | None = None,
 ) -> Table:
     r"""Read a data file into rows of numbers with named columns.
 
@@ -100,8 +114,9 @@ def read_table(
     Parameters
     ----------
     path : str or path-like
-        File of type ``.csv``, ``.tsv`` or ``.txt``, also gzipped (``.csv.gz``), ``.npy`` or
-        ``.npz``.
+        File of type ``.csv``, ``.tsv`` or ``.txt``, also gzipped (``.csv.gz``), ``.npy``, ``.npz``
+        or ``.mat``; with the extra ``files`` also ``.xlsx``, ``.sav``, ``.parquet``, ``.feather``
+        or ``.arrow``. What a file declares as missing is missing.
     columns : sequence of str or int, optional
         Columns to read, by name or, where no column has that name, by position from 0; ``"3-7"``
         stands for the positions 3 to 7. All by default.
@@ -122,6 +137,9 @@ def read_table(
     layout : "wide", "transposed" or sequence of str, default "wide"
         Rows are samples (``"wide"``) or units (``"transposed"``). Three names mean one value in
         each row: the columns of the sample, the unit and the value.
+    part : str or int, optional
+        The sheet of a workbook, or the array of a ``.npz`` or ``.mat`` file, by name or number from
+        0; by default the only one, or the array ``X`` or ``states``.
 
     Returns
     -------
@@ -150,6 +168,7 @@ def read_table(
         "threshold": threshold,
         "header": header,
         "layout": layout,
+        "part": part,
     }
     return _table(as_path(path), None, **settings)[0]
 
@@ -206,6 +225,7 @@ def _table(
     threshold: Any = None,
     header: Any = None,
     layout: Any = "wide",
+    part: Any = None,
 ) -> tuple[Table, NDArray[Any]]:
     """The table, and the labels of its rows in the column ``by``."""
     words = ("wide", "transposed")
@@ -219,14 +239,19 @@ def _table(
     # Numerical codes apply to the chosen columns only: a respondent may have the number 99.
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
     texts = frozenset(code.strip().lower() for code, number in codes.items() if number is None)
-    raw = _read(path, header, texts, layout == "transposed")
+    reading = Reading(texts)
+    raw = _read(path, header, reading, layout == "transposed", part)
     if layout == "transposed":
         raw = transposed(raw, path)
     elif not isinstance(layout, str):
         raw = pivoted(raw, layout, path)
     elif is_whole:
         refuse_long(raw, path)
-    labels, place = _labels(raw, by, Reading(texts))
+    labels, place = _labels(raw, by, reading)
+    if place is not None and place not in raw.words and layout == "wide" and _is_logical(labels):
+        # Words for true and false stay words in labels.
+        literal = replace(reading, logical=False)
+        labels, _ = _labels(_read(path, header, literal, False, part), by, literal)
     chosen = [index for index in choose_columns(raw.names, columns, exclude) if index != place]
     if not chosen:
         raise NamesError(f"no column beside {by!r} is left, wanted at least one")
@@ -261,6 +286,11 @@ def _table(
     return Table(_compact(values), names, raw.n_rows, n_dropped, notes, doubt), labels
 
 
+def _is_logical(labels: NDArray[Any]) -> bool:
+    """Whether all labels are 0 or 1, as which True and False are read, or missing."""
+    return labels.dtype.kind == "f" and bool(np.isin(labels[~np.isnan(labels)], (0, 1)).all())
+
+
 def _labels(
     raw: RawTable, by: str | int | None, reading: Reading
 ) -> tuple[NDArray[Any], int | None]:
@@ -271,6 +301,10 @@ def _labels(
     if len(places) != 1:
         raise NamesError(f"by must be one column, {by!r} stands for {len(places)}")
     (place,) = places
+    if place in raw.words:
+        words, column = raw.words[place], raw.values[:, place]
+        named = [None if x != x else words.get(x, f"{x:.15g}") for x in column.tolist()]
+        return np.array(named, dtype=object), place
     if place not in raw.texts:
         return raw.values[:, place], place
     numbers = {text: reading(text) for text in set(raw.texts[place])}
@@ -278,16 +312,28 @@ def _labels(
     return np.array(cells, dtype=object), place
 
 
-def _read(path: Path, header: bool | None, words: frozenset[str], is_transposed: bool) -> RawTable:
+def _read(
+    path: Path, header: bool | None, reading: Reading, is_transposed: bool, part: Any
+) -> RawTable:
+    """The file by the reader of its suffix."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     kind = suffixes[-2] if packed else path.suffix.lower()
+    if part is not None and kind in (*_TEXT, *READERS):
+        raise EbmError(f"part is about files of several tables, {path} is one: omit it")
     if kind in _TEXT:
-        return read_text(path, header, words, is_transposed)
+        return read_text(path, header, reading, is_transposed)
+    if kind in _BOOKS and not packed:
+        text = sheet_as_text(path, part)
+        return read_text(path, header, reading, is_transposed, text=text)
+    if header is not None and kind in (*_ARRAYS, ".mat", *READERS):
+        raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
     if kind in _ARRAYS and not packed:
-        if header is not None:
-            raise EbmError(f"header is about the first line of a text, {path} is none: omit it")
-        return read_numpy_file(path)
+        return read_numpy_file(path, part)
+    if kind == ".mat" and not packed:
+        return read_matlab(path, part)
+    if kind in READERS and not packed:
+        return READERS[kind](path, reading)
     return refuse_foreign_suffix(path)
 
 

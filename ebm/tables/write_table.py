@@ -15,6 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._files import atomic_write
 from ebm.errors import CodingError, FileFormatError, NamesError, ShapeError
+from ebm.spaces._labels import axis_labels, order_along
+from ebm.spaces._reading import dense, readable
 from ebm.tables._columns import default_names, require_distinct
 from ebm.tables._delimited_text import header_of
 
@@ -40,10 +42,11 @@ def write_table(
     path : str or path-like
         File of type ``.csv`` or ``.tsv``, with a line of names, ``.npz``, with arrays ``states``
         and ``names``, or ``.npy``, without names.
-    states : array_like, (n_rows, n_columns)
+    states : array_like or data frame, (n_rows, n_columns)
         Integers of any numeric type.
     names : sequence of str, optional
-        Names of the columns; default ``"column 0"``, ``"column 1"``, ….
+        Names of the columns, into whose order those of a frame are put; by default those of the
+        frame, or ``"column 0"``, ``"column 1"``, ….
     overwrite : bool, default False
         Replace an existing file.
 
@@ -103,13 +106,18 @@ def text_blocks(
 def _checked(
     states: ArrayLike, names: Sequence[str] | None
 ) -> tuple[NDArray[np.integer], tuple[str, ...]]:
-    rows = np.asarray(states)
+    own = axis_labels(states, 1)
+    order = order_along(states, 1, names, "states")
+    rows = dense(readable(states, "states"))
     if rows.ndim != 2 or 0 in rows.shape:
         raise ShapeError(f"states must have shape (n_rows, n_columns), got {rows.shape}")
     with np.errstate(invalid="ignore"):
         whole = rows.astype(np.int64) if rows.dtype.kind in "bf" else rows
     if whole.dtype.kind not in "iu" or not np.array_equal(whole, rows):
         raise CodingError("states must be integers: only such tables are written exactly")
+    if order is not None:
+        whole = whole[:, order]
+    names = own if names is None else names
     columns = default_names(rows.shape[1]) if names is None else tuple(map(str, names))
     if len(columns) != rows.shape[1]:
         raise NamesError(f"states has {rows.shape[1]} columns but {len(columns)} names are given")

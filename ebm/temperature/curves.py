@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, as_integer, as_seconds
+from ebm._frames import frame
 from ebm._pictures import picture
 from ebm._randomness import RandomSource, generator
 from ebm._summary import Summarized, Summary
@@ -19,7 +20,7 @@ from ebm.ensembles import Estimate
 from ebm.ensembles.ensemble import Observable
 from ebm.enumeration._frontier import frontier_of
 from ebm.enumeration._limits import Limits, describe_size
-from ebm.errors import EbmError, ModelError, ShapeError, require_extra
+from ebm.errors import EbmError, ModelError, ShapeError
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ParallelTempering, TemperedSamples, sample
 from ebm.sampling._block_errors import N_BLOCKS, jackknife_error
@@ -120,7 +121,7 @@ class Thermodynamics(Summarized):
                 label = "_".join([name, *map(str, entry)])
                 columns[label] = values[(slice(None), *entry)]
                 columns[f"{label}_error"] = self.errors[name][(slice(None), *entry)]
-        return require_extra("pandas", "data").DataFrame(columns)
+        return frame(columns)
 
     def plot(self, quantities: Any = None, *, ax: Any = None) -> NDArray[Any]:
         """Quantities against temperature, :func:`ebm.plotting.thermodynamics`."""

@@ -247,7 +247,7 @@ class TestTheResult:
         assert result.probability("work", "mood") == result.probability(0, 2)
         assert result.probability(0, 2) == result.probabilities[1]
         frame = result.to_frame()
-        assert list(frame["second"]) == ["sleep", "work", "work"]
+        assert list(frame["target"]) == ["sleep", "work", "work"]
         assert result.space.names == ("mood", "sleep", "work")
         np.testing.assert_array_equal(result.matrix, result.matrix.T)
         assert "3 units" in repr(result)

@@ -251,3 +251,38 @@ class TestRefusals:
         graph.add_edge(1, "1", weight=0.5)
         with pytest.raises(NamesError, match="unit names must differ"):
             ebm.from_graph(graph)
+
+
+class TestSparse:
+    @given(strategies.pairwise_models())
+    def test_a_model_of_the_sparse_couplings_has_the_same_energies(self, model):
+        further = {"center": model.center} if isinstance(model, ebm.BoltzmannMachine) else {}
+        vector = model.parameters[: model.n]
+        matrix = ebm.to_sparse(model)
+        again = type(model)(matrix, vector, offset=model.offset, **further)
+        np.testing.assert_array_equal(matrix.toarray(), model.coupling_matrix)
+        states = model.space.states_at(np.arange(model.space.size))
+        np.testing.assert_allclose(again.energy(states), model.energy(states), atol=1e-12)
+
+    @given(strategies.sparse_patterns(), strategies.generators())
+    def test_stored_couplings_stay_stored(self, pattern, rng):
+        model = ebm.IsingModel(pattern[0], rng.normal(size=pattern[0].shape[0]))
+        matrix = ebm.to_sparse(model)
+        assert ebm.IsingModel(matrix, model.fields).equals(model)
+        assert pattern_of(ebm.IsingModel(matrix, model.fields)) == pattern_of(model)
+        matrix.data[:] = 7.0
+        assert not (model.couplings.data == 7.0).any()
+
+    @given(strategies.mixed_models())
+    def test_of_any_units_they_are_those_of_features(self, model):
+        np.testing.assert_array_equal(ebm.to_sparse(model).toarray(), model.couplings)
+
+    def test_of_two_layers_they_are_the_weights(self):
+        layers = ebm.RestrictedBoltzmannMachine([[2.0, 0.0], [1.0, 3.0]], [0.0, 0.5], [-1.0, 0.0])
+        assert ebm.to_sparse(layers).nnz == 3
+        np.testing.assert_array_equal(ebm.to_sparse(layers).toarray(), layers.weights)
+
+    def test_models_without_pairs_are_refused(self):
+        table = ebm.TabularModel(np.arange(4.0), ebm.Binary(2))
+        with pytest.raises(ModelError, match="couplings of pairs is wanted, got TabularModel"):
+            ebm.to_sparse(table)
