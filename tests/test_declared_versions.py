@@ -14,7 +14,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 SCRIPT = ROOT / ".ci" / "oldest.py"
 
 #: What a release needs or offers; `docs` and `dev` are tools, installed at their newest.
-EXTRAS = ("plot", "data", "progress", "torch", "test-without-torch", "test")
+EXTRAS = ("plot", "data", "progress", "sklearn", "torch", "test-without-torch", "test")
 
 
 def lowest(requirement):
