@@ -52,7 +52,7 @@ class BoltzmannMachine(DensityEstimator):
         ln Z with its standard error, which is zero where it is exact.
     n_features_in_ : int
         Number of units.
-    feature_names_in_ : ndarray of str, (n_features_in_,)
+    feature_names_in_ : ndarray of str, (n,)
         Names of the columns, if they had names.
 
     Examples

@@ -65,7 +65,7 @@ class IsingNetwork(DensityEstimator):
         The model chosen.
     selection_ : ebm.inversion.Selection or None
         The choice with its path and scores; None where no coupling can enter.
-    couplings_, fields_ : ndarray, (n_features_in_, n_features_in_) and (n_features_in_,)
+    couplings_, fields_ : ndarray, (n, n) and (n,)
         J and h.
     graph_ : networkx.Graph
         The network: an edge with its ``weight`` for each coupling that is not zero.
@@ -73,7 +73,7 @@ class IsingNetwork(DensityEstimator):
         ln Z with its standard error, which is zero where it is exact.
     n_features_in_ : int
         Number of units.
-    feature_names_in_ : ndarray of str, (n_features_in_,)
+    feature_names_in_ : ndarray of str, (n,)
         Names of the columns, if they had names.
 
     Examples
@@ -147,12 +147,12 @@ class IsingNetwork(DensityEstimator):
 
     @property
     def couplings_(self) -> Array:
-        """J, (n_features_in_, n_features_in_)."""
+        """J, (n, n)."""
         return np.asarray(self.model_.couplings)
 
     @property
     def fields_(self) -> Array:
-        """h, (n_features_in_,)."""
+        """h, (n,)."""
         return np.asarray(self.model_.fields)
 
     @property

@@ -35,6 +35,8 @@ class RestrictedBoltzmannMachine(
         Number of hidden units.
     l2 : float
         Strength of ½ l2 ΣU² beside minus the mean log-likelihood of a row.
+    l2_biases : float
+        The same for the biases, which grow without bound where a unit never changes in the rows.
     optimizer : Optimizer, optional
         ``ebm.Adam(0.001)``, ``ebm.GradientDescent(0.05)`` or another of :class:`ebm.GradientSteps`;
         the default has a decreasing rate.
@@ -62,7 +64,7 @@ class RestrictedBoltzmannMachine(
         few units, else by Bennett's ratio.
     n_features_in_ : int
         Number of visible units.
-    feature_names_in_ : ndarray of str, (n_features_in_,)
+    feature_names_in_ : ndarray of str, (n,)
         Names of the columns, if they had names.
 
     Examples
@@ -79,6 +81,7 @@ class RestrictedBoltzmannMachine(
         n_hidden: int = 100,
         *,
         l2: float = 0.0,
+        l2_biases: float = 0.0,
         optimizer: Any = None,
         n_epochs: int = 100,
         batch_size: int = 100,
@@ -89,6 +92,7 @@ class RestrictedBoltzmannMachine(
     ) -> None:
         self.n_hidden = n_hidden
         self.l2 = l2
+        self.l2_biases = l2_biases
         self.optimizer = optimizer
         self.n_epochs = n_epochs
         self.batch_size = batch_size
@@ -102,7 +106,7 @@ class RestrictedBoltzmannMachine(
             Machine.for_data(data, self.n_hidden, rng=seed),
             data,
             loss=Likelihood(PersistentChains(self.n_chains, self.sweeps)),
-            penalty=Penalty(self.l2),
+            penalty=Penalty(self.l2, self.l2_biases),
             solver=GradientSteps(self.optimizer, self.n_epochs, self.batch_size),
             rng=seed,
         )

@@ -115,12 +115,12 @@ def test_networks_by_folds_are_those_of_the_path():
 
 def test_machines_with_hidden_units_are_those_of_fit():
     machine = RestrictedBoltzmannMachine(3, n_epochs=4, batch_size=50, l2=0.01, random_state=7)
-    machine.fit(ROWS)
+    machine.set_params(l2_biases=0.02).fit(ROWS)
     result = ebm.fit(
         ebm.RestrictedBoltzmannMachine.for_data(ROWS, 3, rng=7),
         ROWS,
         loss=ebm.Likelihood(ebm.PersistentChains(100)),
-        penalty=0.01,
+        penalty=ebm.Penalty(0.01, 0.02),
         solver=ebm.GradientSteps(n_epochs=4, batch_size=50),
         rng=7,
     )
