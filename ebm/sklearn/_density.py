@@ -16,7 +16,7 @@ from ebm._types import Array
 from ebm.effective import CompletedRows
 from ebm.ensembles import Ensemble, Estimate, IncompleteEnsemble
 from ebm.enumeration import exact
-from ebm.errors import LimitError, ModelError, ShapeError
+from ebm.errors import LimitError, ModelError, PoorWeightsWarning, ShapeError, warn
 from ebm.sampling import BennettRatio, LogPartition, log_partition, sample
 from ebm.sampling.bennett import AFFORDABLE
 from ebm.sklearn._reading import aligned_weights, data_of, rows_of
@@ -46,7 +46,11 @@ class RowDensity:
     def log_partition(self) -> LogPartition:
         """ln Z, whose error is zero where it is exact."""
         if self.ensemble is None:
-            return log_partition(self.model, BennettRatio(), rng=self.seed)
+            estimate = log_partition(self.model, BennettRatio(), rng=self.seed)
+            if math.isnan(estimate.standard_error):
+                longer = "ebm.log_partition(estimator.model_, ebm.sampling.BennettRatio(…))"
+                warn(f"ln p of rows rests on ln Z = {estimate}, as in {longer}", PoorWeightsWarning)
+            return estimate
         value: float = self.ensemble.log_partition
         bound = Estimate(value, 0.0)
         return LogPartition(value, 0.0, "exact", math.inf, bound, bound, self.ensemble.route)
@@ -158,7 +162,8 @@ class DensityEstimator(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """ln p of each row in nats, (n_samples, n_features) -> (n_samples,).
 
         Exact where all states can be summed within seconds. Elsewhere ln Z is an estimate, the
-        same for all rows, and ``log_partition_`` has its standard error.
+        same for all rows, and ``log_partition_`` has its standard error; where it has none, a
+        :class:`ebm.errors.PoorWeightsWarning` says so.
         """
         check_is_fitted(self)
         return self._density.of_rows(rows_of(self, X))

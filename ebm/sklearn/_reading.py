@@ -12,7 +12,7 @@ from ebm._arrays import as_floats
 from ebm._types import Array
 from ebm.ensembles import Ensemble, IncompleteEnsemble
 from ebm.ensembles._read_rows import table_of
-from ebm.errors import CodingError, EbmError, MissingValueError
+from ebm.errors import CodingError, EbmError, MissingValueError, ModelError
 from ebm.spaces._labels import axis_labels, order_along, row_order, shown
 from ebm.spaces._reading import readable
 from ebm.tables import binarize
@@ -46,6 +46,11 @@ def rows_of(estimator: Any, X: Any) -> Array:
 
 def _checked_cells(estimator: Any, X: Any, *, reset: bool) -> NDArray[Any]:
     """Cells of any type, (m, n), after the checks of shape and names of scikit-learn."""
+    if hasattr(X, "states") and not hasattr(X, "columns"):
+        kind = type(X).__name__
+        raise ModelError(
+            f"X must be rows, got {kind}: give its states, and weights as sample_weight"
+        )
     is_known = hasattr(X, "tocsr") or (hasattr(X, "__array__") and not hasattr(X, "detach"))
     seen = X if is_known else readable(X, "X")
     validate_data(estimator, seen, reset=reset, accept_sparse=True, ensure_all_finite=False)

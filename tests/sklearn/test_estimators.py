@@ -26,6 +26,7 @@ from ebm.errors import (
     ModelError,
     NoCouplingError,
     NoMaximumWarning,
+    PoorWeightsWarning,
     ShapeError,
 )
 from ebm.sklearn import (
@@ -33,6 +34,7 @@ from ebm.sklearn import (
     IsingNetwork,
     RestrictedBoltzmannMachine,
 )
+from ebm.sklearn._density import RowDensity
 
 NAMES = ["a", "b", "c", "d", "e"]
 CHAIN = np.diag([0.7, -0.6, 0.8, 0.5], 1)
@@ -481,6 +483,14 @@ def test_an_estimate_of_the_partition_function_has_its_error(large):
     assert abs(draws.mean() - large.mean()) < 5 * 0.5 / math.sqrt(draws.size / 4)
 
 
+def test_an_estimate_without_an_error_is_warned_of():
+    glass = np.triu(np.random.default_rng(0).normal(0, 3, (45, 45)), 1)
+    density = RowDensity(ebm.IsingModel(glass + glass.T, np.zeros(45)), None, seed=0)
+    with pytest.warns(PoorWeightsWarning, match=r"rests on ln Z = .*; no error: .*log_partition\("):
+        estimate = density.log_partition
+    assert math.isnan(estimate.standard_error)
+
+
 # -- settings and imports --------------------------------------------------------------------------
 
 
@@ -495,6 +505,13 @@ def test_an_estimate_of_the_partition_function_has_its_error(large):
 def test_settings_without_effect_are_refused(settings, message):
     with pytest.raises(EbmError, match=message):
         IsingNetwork(**settings).fit(SPINS)
+
+
+@pytest.mark.parametrize("rows", [ebm.Ensemble.from_data(ROWS), ebm.datasets.spikes()])
+def test_what_holds_rows_is_no_rows(rows):
+    name = type(rows).__name__
+    with pytest.raises(ModelError, match=f"X must be rows, got {name}: give its states"):
+        BoltzmannMachine().fit(rows)
 
 
 def test_the_extra_is_named_where_it_is_missing():
