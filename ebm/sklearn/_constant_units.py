@@ -22,7 +22,7 @@ def held_constant(family: Any, data: Ensemble, penalty: Penalty) -> tuple[Any, P
     """
     if penalty.l2_biases > 0:
         return family, penalty
-    seen = data.seen_mean if isinstance(data, IncompleteEnsemble) else data.moments().mean
+    seen = data.seen_mean if isinstance(data, IncompleteEnsemble) else data.expectation(np.asarray)
     mean = (1 + seen) / 2 if isinstance(data.space, Spins) else seen
     is_constant = np.minimum(mean, 1 - mean) < CONSTANT
     if not is_constant.any():

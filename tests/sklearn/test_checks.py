@@ -8,6 +8,7 @@ import ebm.sklearn  # noqa: E402
 
 #: Each with the threshold that makes units of the numbers of the checks.
 ESTIMATORS = [getattr(ebm.sklearn, name)(threshold=0.0) for name in ebm.sklearn.__all__]
+ESTIMATORS.append(ebm.sklearn.BoltzmannMachine(threshold=0.0, missing_at_random=True))
 
 
 # The data of the checks are few rows, of which some columns are all of one sign.
