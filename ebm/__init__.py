@@ -198,7 +198,7 @@ _HOMES = {
 #: Packages that are attributes of ``ebm`` without an import of their own.
 _PACKAGES = frozenset(
     "comparison datasets effective enumeration ground information inversion learning models"
-    " networks observables perturbation plotting report sampling tables temperature".split()
+    " networks observables perturbation plotting report sampling sklearn tables temperature".split()
 )
 _MODULE_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 

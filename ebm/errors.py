@@ -29,6 +29,7 @@ __all__ = [
     "MissingValueError",
     "ModelError",
     "NamesError",
+    "NoCouplingError",
     "NoMaximumWarning",
     "NormalizationError",
     "NotConvergedWarning",
@@ -90,6 +91,10 @@ class UnusedCategoryError(EbmError):
 
 class SingularCovarianceError(EbmError):
     """Covariances have no inverse, or none that rounding leaves any digits of."""
+
+
+class NoCouplingError(EbmError):
+    """No coupling enters a path: units are independent in the data, or no coupling is free."""
 
 
 class ModelError(EbmError):

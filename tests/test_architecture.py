@@ -42,7 +42,7 @@ RUNGS = (
     "inversion",
     "networks plotting datasets tables io",
     "_landscape",
-    "report comparison temperature",
+    "report comparison temperature sklearn",
     "cli",
     "__main__",
 )

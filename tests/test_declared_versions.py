@@ -15,7 +15,7 @@ SCRIPT = ROOT / ".ci" / "oldest.py"
 
 #: What a release needs or offers; `docs` and `dev` are tools, installed at their newest.
 EXTRAS = (
-    *("plot", "data", "dimod", "files", "progress", "torch", "xarray"),
+    *("plot", "data", "dimod", "files", "progress", "sklearn", "torch", "xarray"),
     *("test-without-torch", "test"),
 )
 

@@ -221,7 +221,15 @@ def test_the_page_names_everything_that_is_public():
     names = {name for name, _, _ in ENTRIES}
     assert set(WITHOUT_EXAMPLE) <= names
     shown = {id(value) for _, value, _ in ENTRIES}
-    for package in ("", ".information", ".learning", ".models", ".observables", ".sampling"):
+    for package in (
+        "",
+        ".information",
+        ".learning",
+        ".models",
+        ".observables",
+        ".sampling",
+        ".sklearn",
+    ):
         module = importlib.import_module(f"ebm{package}")
         for name in module.__all__:
             value = getattr(module, name)

@@ -21,7 +21,14 @@ from ebm._pictures import picture
 from ebm._progress import entries
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
-from ebm.errors import EbmError, ModelError, NoMaximumWarning, NotConvergedWarning, warn
+from ebm.errors import (
+    EbmError,
+    ModelError,
+    NoCouplingError,
+    NoMaximumWarning,
+    NotConvergedWarning,
+    warn,
+)
 from ebm.forms import has_pairs
 from ebm.inversion._rows import read_rows
 from ebm.inversion.pseudolikelihood import Pseudolikelihood
@@ -224,7 +231,9 @@ def regularization_path(
     Raises
     ------
     EbmError
-        If the penalty has an l1 or ties, no coupling can enter, or a setting is out of range.
+        If the penalty has an l1 or ties, or a setting is out of range.
+    NoCouplingError
+        If no coupling can enter.
     ModelError
         If the model is not pairwise in two-valued units or levels, or moments do not suffice.
     ConstantUnitError, UnusedCategoryError
@@ -257,7 +266,7 @@ def regularization_path(
     with single_threaded_blas():
         largest = problem.largest_l1
     if not largest > NOTHING:
-        raise EbmError(
+        raise NoCouplingError(
             "no coupling enters the path: none is free, or units are independent in the data"
         )
     series = largest * shares
