@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_floats, as_integer
+from ebm._devices import chosen_device
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
@@ -30,9 +31,10 @@ from ebm.sampling._annealing_paths import (
     path_to,
 )
 from ebm.sampling._chains import advance
+from ebm.sampling._device_layers import DeviceLayerWalk
 from ebm.sampling._layer_walks import LayerWalk
 from ebm.sampling._streams import block_slices, new_streams
-from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler
+from ebm.sampling.gibbs import Gibbs, Sampler, checked_sampler, require_heat_bath
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -135,13 +137,20 @@ class Annealing:
         Number of sweeps at each model.
     sampler : Sampler, optional
         Transition kernel of the chains; ``ebm.Gibbs()`` if not given.
+    device : str or torch.device, optional
+        Where torch keeps and moves the chains of two layers of two-valued units, such as
+        ``"cuda"``: products in single precision, sums of ln w in double. The weights are those of
+        the same path, the random numbers those of the device: a seed gives the same bits on the
+        same device. Starts are chosen on the host.
 
     Raises
     ------
     EbmError
-        If a setting is out of range.
+        If a setting is out of range, ``device`` is none that torch can use here, or is given beside
+        another sampler than ``ebm.Gibbs()``.
     ModelError
-        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does.
+        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does; in a
+        run, if a ``device`` is given and the model has no such layers.
 
     Examples
     --------
@@ -157,9 +166,13 @@ class Annealing:
     schedule: Sequence[float] | None = None
     sweeps: int = 1
     sampler: Sampler | None = None
+    device: Any = None
 
     def __post_init__(self) -> None:
         check_settings(self, n_chains=2, n_steps=1, sweeps=1)
+        if self.device is not None:
+            require_heat_bath(self.sampler, self.device)
+            chosen_device(self.device)
 
     def run(
         self, model: EnergyModel, rng: RandomSource = None, *, progress: bool = False
@@ -282,12 +295,13 @@ def annealed(
     Where ``cut_short`` lets Ctrl-C end the steps, one step from there leads to the end.
     """
     schedule = positions_of(settings)
+    if settings.device is not None:
+        _required_layers(path, settings.device)
     states, start = chosen_starts(path, schedule[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
     shift = path.log_partition + start.log_mean
-    ends = path.layers if _sweeps_layers(settings) else None
-    if ends is not None:
-        walk = LayerWalk(ends, path.model.space, chains)
+    walk = _layer_walk(settings, path, chains)
+    if walk is not None:
         log_weights = _walked(settings, walk, tick, cut_short or nullcontext())
         return AnnealedSamples(path.model.space, walk.chains.states, log_weights + shift, start)
 
@@ -327,8 +341,8 @@ def annealed_back(
     chains = ChainState(states, new_streams(source, len(block_slices(len(states)))))
     log_weights = np.zeros(len(states))
     with single_threaded_blas():
-        if path.layers is not None and _sweeps_layers(settings):
-            walk = LayerWalk(path.layers, path.model.space, chains)
+        walk = _layer_walk(settings, path, chains)
+        if walk is not None:
             for last, fraction in pairwise(positions_of(settings)[:0:-1]):
                 walk.move(last, settings.sweeps)
                 tick()
@@ -344,13 +358,45 @@ def annealed_back(
     return log_weights
 
 
-def _sweeps_layers(settings: Annealing) -> bool:
-    return type(settings.sampler or Gibbs()) is Gibbs
+def swept_at_end(
+    settings: Annealing, path: CouplingPath | TemperedPath, chains: ChainState, n_sweeps: int
+) -> NDArray[Any]:
+    """The states of chains after sweeps at the end of a path."""
+    if settings.device is None:
+        return advance(path.model, settings.sampler or Gibbs(), chains, n_sweeps).states
+    walk: Any = _layer_walk(settings, path, chains)
+    walk.move(1.0, n_sweeps)
+    states: NDArray[Any] = walk.chains.states
+    return states
+
+
+def _layer_walk(
+    settings: Annealing, path: CouplingPath | TemperedPath, chains: ChainState
+) -> LayerWalk | DeviceLayerWalk | None:
+    """Chains of two-valued layers along a path, on the device of the settings; None of others."""
+    space, ends = path.model.space, path.layers
+    if settings.device is not None:
+        return DeviceLayerWalk(
+            _required_layers(path, settings.device), space, chains, settings.device
+        )
+    if ends is None or type(settings.sampler or Gibbs()) is not Gibbs:
+        return None
+    return LayerWalk(ends, space, chains)
+
+
+def _required_layers(path: CouplingPath | TemperedPath, device: Any) -> Any:
+    """Both ends of a path that a device can follow."""
+    if path.layers is None:
+        raise ModelError(
+            f"device={device!r} anneals two layers of two-valued units whose log-odds single "
+            f"precision can sum, and {path.model!r} has none: leave out device"
+        )
+    return path.layers
 
 
 def _walked(
     settings: Annealing,
-    walk: LayerWalk,
+    walk: LayerWalk | DeviceLayerWalk,
     tick: Callable[[], object],
     cut_short: AbstractContextManager[object],
 ) -> Array:

@@ -17,7 +17,7 @@ from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
 from ebm.sampling._annealing_paths import path_to
-from ebm.sampling._chains import advance, require_allowed
+from ebm.sampling._chains import require_allowed
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.annealing import (
     ROUGH,
@@ -27,8 +27,8 @@ from ebm.sampling.annealing import (
     annealed,
     annealed_back,
     positions_of,
+    swept_at_end,
 )
-from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
 
@@ -143,7 +143,7 @@ class _TwoWayAnnealing(ABC):
             sweeps = max(1, round(TURN * settings.sweeps * len(positions_of(settings))))
             streams = new_streams(source, len(block_slices(len(samples.states))))
             chains = ChainState(samples.states, streams)
-            states = advance(model, settings.sampler or Gibbs(), chains, sweeps).states
+            states = swept_at_end(settings, path, chains, sweeps)
             origin = f"their ends, {sweeps} sweeps on, by their weights"
         down = annealed_back(settings, path, states, source, tick)
         close()
