@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,12 +40,10 @@ class DeviceLikelihood(SampledLikelihood):
     device: Any = None
 
     @classmethod
-    def of(cls, problem: Any, steps: Any) -> DeviceLikelihood:
+    def of(cls, problem: Any, steps: Any) -> Self:
         """The problem as gradient steps with these settings see it, refused where it cannot be."""
         _require_layers(problem.family, problem.device)
-        loss = super().of(problem, steps)
-        parts = {name: getattr(loss, name) for name in SampledLikelihood.__dataclass_fields__}
-        loss = cls(**parts, device=problem.device)
+        loss = replace(super().of(problem, steps), device=problem.device)
         loss._require_what_is_there()
         return loss
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -90,7 +90,7 @@ class SampledLikelihood:
     partition: PartitionPath | None = None
 
     @classmethod
-    def of(cls, problem: Any, steps: Any) -> SampledLikelihood:
+    def of(cls, problem: Any, steps: Any) -> Self:
         """The problem as gradient steps with these settings see it."""
         family, average = problem.family, problem.average
         batch_size = steps.batch_size

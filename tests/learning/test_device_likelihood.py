@@ -212,6 +212,7 @@ class Halved:
 
 
 MACHINE = machine()
+BENNETT = ebm.sampling.BennettRatio(ebm.Annealing(10, 5, device="cpu"))
 
 
 @pytest.mark.parametrize(
@@ -225,6 +226,7 @@ MACHINE = machine()
             "Gibbs",
         ),
         (EbmError, {"optimizer": ebm.learning.NaturalGradient(0.5)}, MACHINE, "NaturalGradient"),
+        (EbmError, {"log_partition": BENNETT}, MACHINE, "on the host: leave out device='cpu'"),
         (EbmError, {"optimizer": Halved()}, MACHINE, "must make a tensor"),
         (EbmError, {"penalty": ebm.Penalty(free=np.arange(23) > 3)}, MACHINE, "free and ties"),
         (ModelError, {}, ebm.BoltzmannMachine(np.zeros((5, 5)), np.zeros(5)), "two layers"),
