@@ -108,6 +108,27 @@ def test_the_update_is_made_of_the_same_numbers_as_on_the_host(units, penalty):
     np.testing.assert_allclose(there.read(slid), host.gauge.slid(center, both), atol=1e-6)
 
 
+@pytest.mark.parametrize("batch_size", [6, 1000])
+def test_rows_with_weights_count_as_on_the_host(batch_size):
+    """In each batch and, where that is all rows, at once."""
+    model, rng = machine(), np.random.default_rng(0)
+    weights = rng.uniform(0.2, 3, 100)
+    data = ebm.Ensemble.from_data(rows_of(model, 100), sample_weight=weights, space=model.space)
+    host, state = loss_of(None, model, data, batch_size=batch_size)
+    there, begun = loss_of("cpu", model, data, batch_size=batch_size)
+    for _ in range(4):
+        (batch, share, after), (sent, share_there, next_) = (
+            host.next_batch(state),
+            there.next_batch(begun),
+        )
+        np.testing.assert_array_equal(there.read(sent.states), batch.states)
+        np.testing.assert_allclose(there.read(sent.weights), batch.weights, rtol=1e-6)
+        assert share == share_there
+        state, begun = {**state, **after}, {**begun, **next_}
+    assert state["epochs"] == begun["epochs"]
+    assert there.takes_all_rows == (batch_size == 1000)
+
+
 @pytest.mark.parametrize("units", [BINARY, SPINS])
 @pytest.mark.parametrize(
     "average", [ebm.PersistentChains(200), ebm.PersistentChains(200, restarts=0.02)]
