@@ -152,6 +152,16 @@ def read_only(array: Any) -> Array:
     return array  # type: ignore[no-any-return]
 
 
+def zeros_like(array: Any) -> Any:
+    """Zeros in the shape of an array, or of a tensor on its device."""
+    return array.new_zeros(array.shape) if is_tensor(array) else np.zeros_like(array)
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor of torch."""
+    return hasattr(value, "new_zeros")
+
+
 def is_sparse(matrix: Any) -> bool:
     """Whether ``matrix`` is a scipy.sparse matrix or array."""
     return hasattr(matrix, "tocoo")

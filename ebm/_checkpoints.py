@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._arrays import is_tensor
 from ebm._files import atomic_write, require_version
 from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
@@ -254,7 +255,7 @@ def _pack(value: Any, name: str, arrays: dict[str, NDArray[Any]]) -> None:
     for key, part in _parts(value):
         _pack(part, f"{name}.{key}", arrays)
     if not _is_nested(value):
-        array = np.asarray(value)
+        array = np.asarray(value.detach().cpu().numpy() if is_tensor(value) else value)
         if array.dtype.hasobject:
             raise EbmError(
                 f"a checkpoint holds arrays, and tuples, dictionaries and dataclasses of them; "
@@ -276,6 +277,11 @@ def _unpack(template: Any, name: str, arrays: Mapping[str, NDArray[Any]]) -> Any
     if isinstance(template, tuple | list):
         return type(template)(parts.values())
     array = arrays[name]
+    if is_tensor(template):
+        _require_layout(template.cpu().numpy(), name, array)
+        import torch
+
+        return torch.from_numpy(array).to(template)
     _require_layout(template, name, array)
     # What started as a whole number may have become a fraction, or an array.
     if isinstance(template, np.ndarray) or array.ndim:

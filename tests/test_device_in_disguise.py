@@ -13,6 +13,8 @@ pytest.importorskip("torch")
 import torch
 
 import ebm.networks
+from ebm import _devices
+from ebm.learning import _device_likelihood
 from ebm.networks import _labelled_rows, _updates, training
 from ebm.networks.natural_gradient import _metrics
 from tests.device_in_disguise import device_in_disguise, needs_disguise
@@ -117,6 +119,23 @@ def natural(device):
         optimizer.step()
 
 
+def learn(device):
+    """Some updates of a restricted machine by chains of which some begin again at rows."""
+    rows = np.random.default_rng(0).integers(0, 2, (20, 3))
+    start = ebm.RestrictedBoltzmannMachine.for_data(rows, 2, rng=0)
+    chains = ebm.Likelihood(ebm.PersistentChains(6, restarts=0.1), device=device)
+    steps = ebm.GradientSteps(ebm.Adam(0.01), n_epochs=2, batch_size=10)
+    return ebm.fit(start, rows, loss=chains, solver=steps, penalty=0.01, rng=0)
+
+
+def anneal(device):
+    """A few chains of a restricted machine, there and back."""
+    rng = np.random.default_rng(0)
+    machine = ebm.RestrictedBoltzmannMachine(rng.normal(0, 0.1, (5, 4)), np.zeros(5), np.zeros(4))
+    annealing = ebm.Annealing(20, 5, device=device)
+    return ebm.sampling.BennettRatio(annealing).log_partition(machine, rng=0)
+
+
 def small_action(device):
     z = torch.linspace(-1, 1, 12, device=device)[:, None]
     return ebm.networks.SoftmaxMLPAction(z, [0, 1] * 6, 2, prior_precision=0.1)
@@ -134,6 +153,19 @@ MUTANTS = [
     (_metrics, "_softmax_pairs", ", device=a.device", "", natural),
     (_metrics.LayerMetric, "start", ", device=weight.device)\n", ")\n", natural),
     (_metrics.LayerMetric, "average", "roots.to(references)", "roots", natural),
+    (
+        _device_likelihood.DeviceLikelihood,
+        "_part",
+        "self._last_order[1]",
+        "torch.tensor(order)",
+        learn,
+    ),
+    (_device_likelihood.DeviceLikelihood, "load", "self._arrays.load(", "torch.tensor(", learn),
+    (_device_likelihood.DeviceChains, "start", "self.arrays.load(", "torch.tensor(", learn),
+    (_devices.DeviceArrays, "uniform", "numbers.to(self.device)", "numbers", learn),
+    (_devices.DeviceArrays, "uniform", "numbers.to(self.device)", "numbers", anneal),
+    (_devices.DeviceArrays, "read", ".cpu()", "", learn),
+    (_devices.DeviceArrays, "read", ".cpu()", "", anneal),
 ]
 
 
@@ -147,6 +179,7 @@ def test_a_step_for_the_host_only_is_found(device, monkeypatch, owner, name, rig
     source = textwrap.dedent(inspect.getsource(function))
     assert right in source
     names: dict[str, object] = {}
+    monkeypatch.setattr(sys.modules[function.__module__], "torch", torch, raising=False)
     mutant = "from __future__ import annotations\n" + source.replace(right, wrong)
     exec(mutant, vars(sys.modules[function.__module__]), names)
     monkeypatch.setattr(owner, name, names[name])

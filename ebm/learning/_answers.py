@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_floats
+from ebm._arrays import as_floats, is_tensor
 from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.errors import EbmError, ModelError, ShapeError
@@ -42,7 +42,14 @@ def checked_step(answer: Any, optimizer: Any, gradient: Array) -> tuple[Array, A
             f"step of {called} must give the change of the parameters and the next state, "
             f"(move, state); it gave {_shown(answer)}"
         )
-    move = as_floats(answer[0], f"the change from step of {called}")
+    move = answer[0]
+    if is_tensor(gradient) and not is_tensor(move):
+        raise EbmError(
+            f"step of {called} must make a tensor of a gradient that is one on a device, it gave "
+            f"{_shown(move)}: give ebm.Adam(0.001), or leave out device"
+        )
+    if not is_tensor(gradient):
+        move = as_floats(move, f"the change from step of {called}")
     if move.shape != gradient.shape:
         raise ShapeError(
             f"the change from step of {called} must have shape {gradient.shape}, got {move.shape}"

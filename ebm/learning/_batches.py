@@ -91,9 +91,13 @@ class Rows:
 
         Updates in proportion to it count every row as its weight says.
         """
+        return self.take(rows), self.share(rows, batch_size)
+
+    def share(self, rows: Indices, batch_size: int) -> float:
+        """The weight of some rows in units of the mean weight of ``batch_size`` rows."""
         share = float(self.weights[rows].sum() * len(self) / batch_size)
         # Rounding of the weights is not worth a pass over the gradient.
-        return self.take(rows), 1.0 if math.isclose(share, 1, rel_tol=1e-12) else share
+        return 1.0 if math.isclose(share, 1, rel_tol=1e-12) else share
 
 
 def filled_in(data: IncompleteEnsemble) -> Batch:

@@ -132,8 +132,17 @@ class LayerGauge(Gauge):
 
     def slid(self, center: Array, both: Array) -> Array:
         """A step towards the mean of both hidden means, which are gradients by the biases c."""
-        mean = -0.5 * both[self._n : self._n + self._m]
-        return np.asarray((1 - SLIDING) * center + SLIDING * mean)
+        return np.asarray(self.between(center, both[self._n : self._n + self._m]))
+
+    @staticmethod
+    def between(center: Any, both: Any) -> Any:
+        """The next center, from minus twice the mean of both hidden means."""
+        return (1 - SLIDING) * center - 0.5 * SLIDING * both
+
+    @property
+    def shifts(self) -> tuple[Array, Array]:
+        """v̂ − m and ĥ."""
+        return self._visible, self._hidden
 
 
 class TiedGauge(Gauge):

@@ -14,7 +14,7 @@ from ebm._parallel import single_threaded_blas
 from ebm._randomness import generator_of, words_of
 from ebm._types import Array
 from ebm.ensembles import Estimate
-from ebm.errors import ModelError
+from ebm.errors import EbmError, ModelError
 from ebm.learning._families import joint_model
 from ebm.model import checked_energy
 from ebm.sampling import BennettRatio, ChainState, Gibbs, log_partition
@@ -39,6 +39,11 @@ class PartitionPath:
     method: Any
 
     def __post_init__(self) -> None:
+        if isinstance(self.method, BennettRatio) and self.method.annealing.device is not None:
+            raise EbmError(
+                "log_partition follows its chains from entry to entry on the host: leave out "
+                f"device={self.method.annealing.device!r} of its annealing"
+            )
         if isinstance(self.method, BennettRatio) and self.method.starts is None:
             return
         if isinstance(self.method, type) or not callable(self.method):

@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from ebm._arrays import as_number
+from ebm._arrays import as_number, read_only
 from ebm._checkpoints import fingerprint
 from ebm._iterate import Run, State
 from ebm._parallel import shared_threads, single_threaded_blas
 from ebm._randomness import generator, generator_of, words_of
-from ebm._types import Array
+from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble, Estimate, Moments
 from ebm.ensembles.ensemble import require_units
 from ebm.enumeration import ExactEnsemble, exact
@@ -90,7 +90,7 @@ class SampledLikelihood:
     partition: PartitionPath | None = None
 
     @classmethod
-    def of(cls, problem: Any, steps: Any) -> SampledLikelihood:
+    def of(cls, problem: Any, steps: Any) -> Self:
         """The problem as gradient steps with these settings see it."""
         family, average = problem.family, problem.average
         batch_size = steps.batch_size
@@ -183,6 +183,11 @@ class SampledLikelihood:
         return self.is_layered and has_memory(self.average)
 
     @property
+    def device_name(self) -> str:
+        """Where updates are made."""
+        return "none"
+
+    @property
     def is_bounded(self) -> bool:
         """Whether parameters are log-odds, so that a change by a hundred is a divergence."""
         return self.has_fixed_features or self.is_layered
@@ -258,13 +263,29 @@ class SampledLikelihood:
             "drawn": math.nan,
         }
 
-    def model(self, theta: Array) -> Any:
-        """The family at θ; the last model is kept."""
+    def load(self, theta: Array) -> Any:
+        """Parameters of the host, (p,), where updates are made of them."""
+        return theta
+
+    def read(self, array: Any) -> Array:
+        """The inverse of :meth:`load`."""
+        return np.asarray(array)
+
+    def model(self, theta: Any) -> Any:
+        """What is sampled at θ; the last one is kept."""
         last_theta, model = self._last
         if last_theta is not theta:
-            model = self.family.with_parameters(theta)
+            model = self._made(theta)
             self._last[:] = [theta, model]
         return model
+
+    def _made(self, theta: Any) -> Any:
+        """The family at θ."""
+        return self.family.with_parameters(read_only(theta))
+
+    def measured(self, theta: Any) -> Any:
+        """The family at θ, for the history."""
+        return self.model(theta)
 
     @cached_property
     def _last(self) -> list[Any]:
@@ -282,7 +303,7 @@ class SampledLikelihood:
             shuffling = generator_of(rng)
             order, rng = shuffling.permutation(len(rows)), words_of(shuffling)
         size: Any = self.batch_size
-        batch, share = rows.part(order[place : place + size], size)
+        batch, share = self._part(order, place)
         is_last = place + size >= len(order)
         return (
             batch,
@@ -295,6 +316,13 @@ class SampledLikelihood:
                 "is_recorded": is_last,
             },
         )
+
+    def _part(self, order: Indices, place: int) -> tuple[Any, float]:
+        """The batch that begins at a place of an order of the rows, and its weight."""
+        rows: Any = self.rows
+        size: Any = self.batch_size
+        batch: tuple[Any, float] = rows.part(order[place : place + size], size)
+        return batch
 
     def _is_due(self, epochs: int) -> bool:
         """Of single updates about a hundred for each power of ten."""
@@ -336,6 +364,10 @@ class SampledLikelihood:
             batch = self.whole
         return difference(model, batch, ensemble, rough=self.is_rough)
 
+    def slopes_of_penalty(self, theta: Any) -> Any:
+        """∂R/∂θ, (p,)."""
+        return self.penalty.gradient(theta)
+
     @cached_property
     def _data_average(self) -> Array:
         """E_D[∂E/∂θ] over all data: a constant where the energy is linear in θ."""
@@ -363,8 +395,8 @@ class SampledLikelihood:
         """ln Z at another entry, from that before."""
         if self.partition is None:
             return {}
-        parts = state["before"], state["theta"], state["partition"]
-        return self.partition.follow(self.family, *parts)
+        before, after = self.read(state["before"]), self.read(state["theta"])
+        return self.partition.follow(self.family, before, after, state["partition"])
 
     def log_likelihood(self, model: Any, partition: State) -> Estimate:
         """Mean ln p of a sample in nats; NaN where neither the average nor a path knows ln Z."""
@@ -429,9 +461,7 @@ class SampledLikelihood:
             if self.follows_model and self._tells_noise:
                 message = f"the fit has not converged: {sentence}; give more n_epochs"
                 warn(message, NotConvergedWarning)
-        model = self.model(state["theta"])
-        batch = self.whole if self.rows is None else self._probe
-        ensemble = self.sample(model, batch, state["chains"])[0]
+        model, ensemble = self.measured(state["theta"]), self._drawn_at_end(state)
         likelihood = self._likelihood(model, ensemble)
         return FitResult(
             model=model,
@@ -446,6 +476,11 @@ class SampledLikelihood:
             warnings=notes,
             degrees_of_freedom=self._rank(model, ensemble, reason),
         )
+
+    def _drawn_at_end(self, state: State) -> Any:
+        """What stands for the model at the end of a fit."""
+        batch = self.whole if self.rows is None else self._probe
+        return self.sample(self.model(state["theta"]), batch, state["chains"])[0]
 
     def _rank(self, model: Any, ensemble: Any, reason: str) -> int | None:
         """Directions of parameters that change the distribution, where the average is exact."""
@@ -499,6 +534,7 @@ class SampledLikelihood:
             "completion": fingerprint(self.completion),
             "optimizer": fingerprint(self.optimizer),
             "batch_size": str(self.batch_size),
+            "device": self.device_name,
         }
 
 

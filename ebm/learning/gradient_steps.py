@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ebm._arrays import as_flag, as_integer, read_only
+from ebm._arrays import as_flag, as_integer, zeros_like
 from ebm._checkpoints import fingerprints
 from ebm._iterate import State
 from ebm._types import Array
@@ -103,8 +103,8 @@ class GradientSteps:
 
     def start(self, loss: Any, theta: Array, rng: Any) -> State:
         """Chains at their first states, the rows not shuffled yet."""
-        begun = loss.start_state(rng)
-        coordinates = loss.gauge.gradient(np.zeros_like(theta), begun["center"])
+        begun, theta = loss.start_state(rng), loss.load(theta)
+        coordinates = loss.gauge.gradient(zeros_like(theta), begun["center"])
         return {
             "theta": theta,
             "optimizer": loss.optimizer.start(coordinates),
@@ -115,7 +115,7 @@ class GradientSteps:
             "change": 0.0,
             # For the next entry of the history: θ before it, and the sum of the gradients since.
             "before": theta,
-            "total": np.zeros_like(theta),
+            "total": zeros_like(theta),
             "shares": 0.0,
             "summed": 0,
             "partition": loss.start_partition(rng),
@@ -129,12 +129,12 @@ class GradientSteps:
         seen, hidden = loss.completed(model, batch, state["hidden"])
         gradient, both = loss.difference(model, seen, ensemble)
         if loss.penalty:
-            gradient += loss.penalty.gradient(theta)
+            gradient += loss.slopes_of_penalty(theta)
         if share != 1:
             gradient *= share
-        total = state["total"] + gradient if state["summed"] else gradient.copy()
+        total = state["total"] + gradient
         move, optimizer = self._move(loss, state, model, ensemble, gradient)
-        theta = read_only(loss.gauge.moved(theta, move, state["center"]))
+        theta = loss.gauge.moved(theta, move, state["center"])
         after = {
             **state,
             **rows,
@@ -163,13 +163,14 @@ class GradientSteps:
             largest = LARGEST_CHANGE if loss.is_bounded else math.inf
             # The length of the move, one product, bounds its entries.
             is_short = move @ move < min(largest**2, np.finfo(float).max)
-            if not is_short and not np.abs(move).max() < largest:
+            if not is_short and not largest_size(move) < largest:
                 raise _divergence(loss, state, move)
         return move, optimizer
 
     def _measured(self, loss: Any, state: State, ensemble: Any) -> State:
         """The end of an entry: how far both averages are apart, and whether that is noise."""
-        measures = loss.monitor.entry(state, loss.model(state["theta"]), ensemble)
+        summed = {**state, "total": loss.read(state["total"])}
+        measures = loss.monitor.entry(summed, loss.measured(state["theta"]), ensemble)
         is_quiet = loss.is_quiet(measures["misfit"], measures["drawn"], self.tolerance)
         return {
             **state,
@@ -177,7 +178,7 @@ class GradientSteps:
             "calm": state["calm"] + 1 if is_quiet else 0,
             "change": largest_size(state["theta"] - state["before"]),
             "before": state["theta"],
-            "total": np.zeros_like(state["total"]),
+            "total": zeros_like(state["total"]),
             "shares": 0.0,
             "summed": 0,
             "partition": loss.partition_at(state),
@@ -187,7 +188,7 @@ class GradientSteps:
         """An epoch; of single updates about a hundred for each power of ten."""
         if not state["is_recorded"]:
             return None
-        model = loss.model(state["theta"])
+        model = loss.measured(state["theta"])
         largest, _, smoothed, _ = state["misfit"]
         likelihood = loss.log_likelihood(model, state["partition"])
         return FitEpoch(
@@ -219,7 +220,7 @@ class GradientSteps:
 
 def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
     """What to say of an update that went too far, by a move in the coordinates of the gauge."""
-    theta = state["theta"]
+    theta, move = loss.read(state["theta"]), loss.read(move)
     sizes = np.abs(move)
     worst = int(np.argmax(np.where(np.isfinite(sizes), sizes, np.inf)))
     names = getattr(loss.family, "parameter_names", None) or ()
@@ -235,7 +236,7 @@ def _divergence(loss: Any, state: State, move: Array) -> DivergenceError:
         "(penalty=ebm.Penalty(l2=…))",
         update=update,
         parameter=name,
-        model=loss.model(theta),
+        model=loss.measured(state["theta"]),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ebm._arrays import as_finite, is_sparse
+from ebm._devices import chosen_device
 from ebm._iterate import Run, iterate
 from ebm._jobs import interruptible
 from ebm._parallel import single_threaded_blas
@@ -29,6 +30,7 @@ from ebm.learning._assessment import information_at, likelihood_result
 from ebm.learning._batches import filled_in
 from ebm.learning._count_likelihood import CountLikelihoodLoss
 from ebm.learning._determined_units import determined_units_notes
+from ebm.learning._device_likelihood import DeviceLikelihood, require_average
 from ebm.learning._existence import (
     constant_units_notes,
     require_changing_units,
@@ -108,12 +110,22 @@ class Likelihood:
     completion : StatefulAverage, optional
         An average over the units that a marginal sums out and over missing cells, given each row,
         in place of exact sums: ``ebm.ClampedChains()``, for gradient steps.
+    device : str or torch.device, optional
+        Where torch keeps rows, chains and parameters of a machine of two layers of two-valued units
+        in gradient steps, such as ``"cuda"``, in single precision. Chains are swept by random
+        numbers of the device: a seed gives the same bits on the same device, others than without
+        one.
 
     Raises
     ------
+    EbmError
+        If ``device`` is none that torch can use here, or is given with an average other than
+        ``ebm.PersistentChains()`` and ``ebm.ContrastiveDivergence()`` by ``ebm.Gibbs()``, or beside
+        ``completion``.
     ModelError
         If ``average`` is neither a function nor an object with ``start`` and ``step``, or
-        ``completion`` no such object.
+        ``completion`` no such object; in a fit, if a ``device`` is given and the model has no such
+        layers.
 
     Examples
     --------
@@ -127,9 +139,18 @@ class Likelihood:
 
     average: Callable[[Any], Any] | StatefulAverage = exact
     completion: StatefulAverage | None = None
+    device: Any = None
 
     def __post_init__(self) -> None:
         as_stateful(self.average)
+        if self.device is not None:
+            require_average(self.average, self.device)
+            chosen_device(self.device)
+        if self.device is not None and self.completion is not None:
+            raise EbmError(
+                f"completion samples beside the rows on the host: leave it out beside "
+                f"device={self.device!r}, or leave out device"
+            )
         is_class = isinstance(self.completion, type)
         if self.completion is not None and (is_class or not has_memory(self.completion)):
             raise ModelError(
@@ -165,7 +186,7 @@ class Likelihood:
         require_chosen_categories(model, data, applied)
         if isinstance(data, IncompleteEnsemble):
             return self._of_incomplete_rows(model, data, applied)
-        return LikelihoodProblem(model, data, self.average, applied, self.completion)
+        return LikelihoodProblem(model, data, self.average, applied, self.completion, self.device)
 
     def _of_incomplete_rows(
         self, model: Any, data: IncompleteEnsemble, penalty: AppliedPenalty
@@ -217,6 +238,7 @@ class LikelihoodProblem:
     average: Any
     penalty: AppliedPenalty
     completion: Any = None
+    device: Any = None
 
     solvers = (Newton, LBFGS, GradientSteps, ProximalNewton)
 
@@ -308,7 +330,8 @@ class LikelihoodProblem:
         return problem
 
     def _by_gradient_steps(self, solver: GradientSteps, progress: bool, **how: Any) -> FitResult:
-        loss = SampledLikelihood.of(self, solver)
+        kind = SampledLikelihood if self.device is None else DeviceLikelihood
+        loss = kind.of(self, solver)
         require_allowed_data(self.family, self.data)
         require_allowed_rows(self.family, loss.validation, "validation rows")
         loss.doubts  # noqa: B018  (said before the work)

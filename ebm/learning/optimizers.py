@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import as_number
+from ebm._arrays import as_number, zeros_like
 from ebm._types import Array
 from ebm.errors import EbmError
 
@@ -118,7 +118,7 @@ class GradientDescent:
             The state.
         """
         state: dict[str, NDArray[Any]] = {"updates": np.array(0)}
-        return state | ({"velocity": np.zeros_like(theta)} if self.momentum else {})
+        return state | ({"velocity": zeros_like(theta)} if self.momentum else {})
 
     def step(self, gradient: Array, state: State) -> tuple[Array, State]:
         """One update.
@@ -198,8 +198,7 @@ class Adam:
         dict of ndarray
             The state.
         """
-        zeros = np.zeros_like(theta)
-        return {"updates": np.array(0), "mean": zeros, "square": zeros.copy()}
+        return {"updates": np.array(0), "mean": zeros_like(theta), "square": zeros_like(theta)}
 
     def step(self, gradient: Array, state: State) -> tuple[Array, State]:
         """One update.
@@ -220,7 +219,7 @@ class Adam:
         mean = self.beta1 * state["mean"] + (1 - self.beta1) * gradient
         square = self.beta2 * state["square"] + (1 - self.beta2) * gradient**2
         rate = rate_at(self.rate, updates) / (1 - self.beta1 ** (updates + 1))
-        scale = np.sqrt(square / (1 - self.beta2 ** (updates + 1))) + self.epsilon
+        scale = (square / (1 - self.beta2 ** (updates + 1))) ** 0.5 + self.epsilon
         following = {"updates": np.array(updates + 1), "mean": mean, "square": square}
         return -rate * mean / scale, following
 

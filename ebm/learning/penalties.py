@@ -314,6 +314,14 @@ class AppliedPenalty:
             gradient = gradient + self.strength.group_l1 * self._groups.slopes(theta)
         return gradient
 
+    def strengths(self) -> tuple[Array, Array] | None:
+        """l2 and l1 of each parameter, (p,) each; None where W and b are not the parameters."""
+        if not self:
+            return np.zeros(0), np.zeros(0)
+        if self._on.of is not np.asarray or self.strength.group_l1:
+            return None
+        return self._squares, self._absolutes
+
     @cached_property
     def directions(self) -> Array | None:
         """A, the directions in which θ may go, (p, q); None where it may go anywhere."""

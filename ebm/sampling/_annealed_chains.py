@@ -18,6 +18,7 @@ from ebm.forms import LayeredForm, offered_form
 from ebm.model import EnergyModel
 from ebm.sampling._annealing_paths import CouplingPath, TemperedPath
 from ebm.sampling._chains import advance, energies_by_blocks
+from ebm.sampling._device_layers import DeviceLayerWalk
 from ebm.sampling._layer_walks import LayerWalk
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.gibbs import Gibbs
@@ -103,9 +104,8 @@ def _forward(
 ) -> tuple[NDArray[Any], Array]:
     """Where some of ``n_chains`` chains end that start at the first step of a path, and Σ ln w."""
     schedule = positions_of(settings)
-    ends = path.layers if _sweeps_layers(settings) else None
-    if ends is not None:
-        walk = LayerWalk(ends, path.model.space, chains)
+    walk = _layer_walk(settings, path, chains)
+    if walk is not None:
         log_weights = _walked(settings, walk, tick, cut_short)
         return walk.chains.states, log_weights
 
@@ -160,8 +160,8 @@ def _backward(
     """The same of some of ``n_chains`` chains."""
     log_weights = np.zeros(len(chains.states))
     with single_threaded_blas():
-        if path.layers is not None and _sweeps_layers(settings):
-            walk = LayerWalk(path.layers, path.model.space, chains)
+        walk = _layer_walk(settings, path, chains)
+        if walk is not None:
             for last, fraction in pairwise(positions_of(settings)[:0:-1]):
                 walk.move(last, settings.sweeps)
                 tick()
@@ -177,13 +177,45 @@ def _backward(
     return log_weights
 
 
-def _sweeps_layers(settings: Any) -> bool:
-    return type(settings.sampler or Gibbs()) is Gibbs
+def swept_at_end(
+    settings: Any, path: CouplingPath | TemperedPath, chains: ChainState, n_sweeps: int
+) -> NDArray[Any]:
+    """The states of chains after sweeps at the end of a path."""
+    if settings.device is None:
+        return advance(path.model, settings.sampler or Gibbs(), chains, n_sweeps).states
+    walk: Any = _layer_walk(settings, path, chains)
+    walk.move(1.0, n_sweeps)
+    states: NDArray[Any] = walk.chains.states
+    return states
+
+
+def _layer_walk(
+    settings: Any, path: CouplingPath | TemperedPath, chains: ChainState
+) -> LayerWalk | DeviceLayerWalk | None:
+    """Chains of two-valued layers along a path, on the device of the settings; None of others."""
+    space, ends = path.model.space, path.layers
+    if settings.device is not None:
+        return DeviceLayerWalk(
+            required_layers(path, settings.device), space, chains, settings.device
+        )
+    if ends is None or type(settings.sampler or Gibbs()) is not Gibbs:
+        return None
+    return LayerWalk(ends, space, chains)
+
+
+def required_layers(path: CouplingPath | TemperedPath, device: Any) -> Any:
+    """Both ends of a path that a device can follow."""
+    if path.layers is None:
+        raise ModelError(
+            f"device={device!r} anneals two layers of two-valued units whose log-odds single "
+            f"precision can sum, and {path.model!r} has none: leave out device"
+        )
+    return path.layers
 
 
 def _walked(
     settings: Any,
-    walk: LayerWalk,
+    walk: LayerWalk | DeviceLayerWalk,
     tick: Callable[[], object],
     cut_short: AbstractContextManager[object],
 ) -> Array:

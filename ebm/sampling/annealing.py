@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._arrays import as_floats, as_integer
+from ebm._devices import chosen_device
 from ebm._jobs import Engine, interruptible, require_engine
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
@@ -20,7 +21,12 @@ from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
 from ebm.errors import EbmError, PoorWeightsWarning, warn
 from ebm.model import EnergyModel
-from ebm.sampling._annealed_chains import forward, positions_of, steps_or_jobs
+from ebm.sampling._annealed_chains import (
+    forward,
+    positions_of,
+    required_layers,
+    steps_or_jobs,
+)
 from ebm.sampling._annealing_paths import (
     CouplingPath,
     Start,
@@ -29,7 +35,7 @@ from ebm.sampling._annealing_paths import (
     path_to,
 )
 from ebm.sampling._streams import block_slices, new_streams, require_chains
-from ebm.sampling.gibbs import Sampler, checked_sampler
+from ebm.sampling.gibbs import Sampler, checked_sampler, require_heat_bath
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
 from ebm.spaces import StateSpace
@@ -132,13 +138,20 @@ class Annealing:
         Number of sweeps at each model.
     sampler : Sampler, optional
         Transition kernel of the chains; ``ebm.Gibbs()`` if not given.
+    device : str or torch.device, optional
+        Where torch keeps and moves the chains of two layers of two-valued units, such as
+        ``"cuda"``: products in single precision, sums of ln w in double. The weights are those of
+        the same path, the random numbers those of the device: a seed gives the same bits on the
+        same device. Starts are chosen on the host.
 
     Raises
     ------
     EbmError
-        If a setting is out of range.
+        If a setting is out of range, ``device`` is none that torch can use here, or is given beside
+        another sampler than ``ebm.Gibbs()``.
     ModelError
-        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does.
+        If ``sampler`` is no sampler, or carries copies as :class:`ebm.ParallelTempering` does; in a
+        run, if a ``device`` is given and the model has no such layers.
 
     Examples
     --------
@@ -154,9 +167,13 @@ class Annealing:
     schedule: Sequence[float] | None = None
     sweeps: int = 1
     sampler: Sampler | None = None
+    device: Any = None
 
     def __post_init__(self) -> None:
         check_settings(self, n_chains=2, n_steps=1, sweeps=1)
+        if self.device is not None:
+            require_heat_bath(self.sampler, self.device)
+            chosen_device(self.device)
 
     @single_threaded_blas()
     def run(
@@ -271,6 +288,13 @@ def annealed(
 ) -> AnnealedSamples:
     """Chains that are chosen at the first step of a path, and follow it to its end."""
     require_chains(settings.n_chains, path.model.space.n)
+    if settings.device is not None:
+        required_layers(path, settings.device)
+        if executor is not None:
+            raise ModelError(
+                f"chains on device={settings.device!r} advance together, which is one job: leave "
+                "out executor"
+            )
     states, start = chosen_starts(path, positions_of(settings)[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
     parts = settings, path, chains, tick, cut_short or nullcontext(), executor

@@ -18,9 +18,9 @@ from ebm.ensembles import Estimate
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, ModelError, ShapeError
 from ebm.model import EnergyModel
-from ebm.sampling._annealed_chains import annealed_back, positions_of, steps_or_jobs
+from ebm.sampling._annealed_chains import annealed_back, positions_of, steps_or_jobs, swept_at_end
 from ebm.sampling._annealing_paths import path_to
-from ebm.sampling._chains import advance, require_allowed
+from ebm.sampling._chains import require_allowed
 from ebm.sampling._streams import block_slices, new_streams
 from ebm.sampling.annealing import (
     ROUGH,
@@ -29,7 +29,6 @@ from ebm.sampling.annealing import (
     Annealing,
     annealed,
 )
-from ebm.sampling.gibbs import Gibbs
 from ebm.sampling.partition_estimate import LogPartition
 from ebm.sampling.samples import ChainState
 
@@ -155,7 +154,7 @@ class _TwoWayAnnealing(ABC):
             sweeps = max(1, round(TURN * settings.sweeps * len(positions_of(settings))))
             streams = new_streams(source, len(block_slices(len(samples.states))))
             chains = ChainState(samples.states, streams)
-            states = advance(model, settings.sampler or Gibbs(), chains, sweeps).states
+            states = swept_at_end(settings, path, chains, sweeps)
             origin = f"their ends, {sweeps} sweeps on, by their weights"
         down = annealed_back(settings, path, states, source, tick, executor)
         close()

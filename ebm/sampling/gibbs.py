@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ebm._arrays import is_sparse
 from ebm._conditioning import form_in_order
 from ebm._types import Array, Indices, Words
-from ebm.errors import ModelError
+from ebm.errors import EbmError, ModelError
 from ebm.forms import FactorForm, LayeredForm, QuadraticForm, TermForm, as_terms, energy_form
 from ebm.model import EnergyModel, checked_space
 from ebm.models._layers import are_two_valued, binary_layers
@@ -173,6 +173,15 @@ def checked_sampler(sampler: Any, *, carries_copies: bool = True) -> Any:
             "which carries copies along"
         )
     return sampler
+
+
+def require_heat_bath(sampler: Any, device: Any) -> None:
+    """Refuse another sampler than Gibbs beside a device, which has no other kernel."""
+    if not (sampler is None or type(sampler) is Gibbs):
+        raise EbmError(
+            f"device={device!r} sweeps by ebm.Gibbs(), got sampler={sampler!r}: leave out one of "
+            "them"
+        )
 
 
 def form_sweeper(form: Any, space: FiniteSpace, n_chains: int) -> FormSweeper | None:
