@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -22,7 +22,9 @@ from ebm.learning import FitResult, fit
 from ebm.learning._existence import MOST_NAMES, gentle_penalty
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.models import OrdinalModel
-from ebm.report._printed_items import render_items
+from ebm.report._blocks import Section
+from ebm.report._printed_items import items_in_words
+from ebm.report._written import Written
 from ebm.report.analysis import _messages, _strengths
 from ebm.report.parts import Coupling, Couplings, _as_json
 from ebm.sampling import sample
@@ -130,7 +132,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ItemReport:
+class ItemReport(Written):
     """Statistics of answers on ordered categories and of the model; ``print(report)`` prints them.
 
     Parameters
@@ -185,8 +187,9 @@ class ItemReport:
         names = [field.name for field in fields(self) if field.name not in left_out]
         return {name: _as_json(getattr(self, name)) for name in names}
 
-    def __str__(self) -> str:
-        return render_items(self)
+    def _in_words(self) -> Iterator[Section]:
+        """The sections of the text and of the page."""
+        return items_in_words(self)
 
     def __repr__(self) -> str:
         return f"ItemReport({self.data!r}, {self.route!r})"
