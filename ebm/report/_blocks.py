@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -107,6 +108,13 @@ def section(name: str, blocks: Blocks) -> Section | None:
     titles = [block for block in listed if isinstance(block, str)]
     others = tuple(block for block in listed if not isinstance(block, str))
     return Section(name, "".join(titles), others) if listed else None
+
+
+def bound(error: float | None) -> str:
+    """A standard error as a cell: empty where it is not known."""
+    if error is None:
+        return ""
+    return f"± {error:.4f}" if math.isfinite(error) else "± inf, no bound"
 
 
 def as_text(sections: Iterable[Section]) -> str:

@@ -20,6 +20,7 @@ from ebm.report._blocks import (
     Sentence,
     State,
     Value,
+    bound,
     section,
 )
 from ebm.report._sections import MAX_UNITS_MINIMA
@@ -221,11 +222,7 @@ def _couplings(report: Sections) -> Blocks:
 
 
 def _row(coupling: Coupling) -> tuple[Names, str, str]:
-    error = coupling.standard_error
-    bound = "" if error is None else f"± {error:.4f}"
-    if error is not None and not math.isfinite(error):
-        bound = "± inf, no bound"
-    return Names(coupling.units), f"{coupling.value:+.4f}", bound
+    return Names(coupling.units), f"{coupling.value:+.4f}", bound(coupling.standard_error)
 
 
 def _comparison(report: Sections) -> Blocks:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from ebm.report._blocks import Blocks, Names, Rows, Section, Sentence, Value, section
+from ebm.report._blocks import Blocks, Names, Rows, Section, Sentence, Value, bound, section
 
 #: Items whose shares and thresholds, and couplings, that are listed.
 _MOST_ITEMS, _MOST_COUPLINGS = 30, 15
@@ -89,7 +88,7 @@ def _thresholds(report: Any) -> Blocks:
             Names((threshold.unit,)),
             f"{threshold.code}",
             f"{threshold.value:+.4f}",
-            _bound(threshold.standard_error),
+            bound(threshold.standard_error),
         )
         for threshold in report.thresholds
     )
@@ -106,19 +105,13 @@ def _couplings(report: Any) -> Blocks:
     yield Rows(
         ("items", "W", "standard error"),
         tuple(
-            (Names(one.units), f"{one.value:+.4f}", _bound(one.standard_error)) for one in strongest
+            (Names(one.units), f"{one.value:+.4f}", bound(one.standard_error)) for one in strongest
         ),
         "<><",
         has_head=False,
         shown=_MOST_COUPLINGS,
         total=n_couplings,
     )
-
-
-def _bound(error: float | None) -> str:
-    if error is None:
-        return ""
-    return f"± {error:.4f}" if math.isfinite(error) else "± inf, no bound"
 
 
 def _warnings(report: Any) -> Blocks:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ebm.plotting.style import binomial_error
-from ebm.report._blocks import Names, Rows, Section
+from ebm.report._blocks import Names, Rows, Section, bound
 from ebm.report._html.drawings import edges_figure, network_figure, panels
 from ebm.report._html.elements import (
     escaped,
@@ -58,7 +58,8 @@ def page_of(report: Any, sections: Iterable[Section], *, title: str, note: str) 
     elements["temperature"] = temperature_section(report)
     shown = {name: elements[name] for name in CONTENTS if elements.get(name)}
     summary = report.summary
-    heading = title or f"{summary.n_units} units, {summary.n_rows} rows"
+    kind = "items" if hasattr(summary, "codes") else "units"
+    heading = title or f"{summary.n_rows} rows of {summary.n_units} {kind}"
     style, script = (resource(name) for name in ("report.css", "report.js"))
     return resource("page.html").format(
         policy=f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
@@ -114,7 +115,7 @@ def _units(report: Any) -> str:
     columns = [
         [Names((label,)) for label in s.names],
         [f"{rate:.4f}" for rate in s.rates],
-        [f"± {error:.4f}" for error in errors],
+        list(map(bound, errors)),
     ]
     if report.result is not None:
         n, result = s.n_units, report.result
@@ -122,7 +123,7 @@ def _units(report: Any) -> str:
         columns.append([f"{value:+.4f}" for value in result.model.parameters[:n]])
         if result.standard_errors is not None:
             head.append("standard error")
-            columns.append([f"± {error:.4f}" for error in result.standard_errors[:n]])
+            columns.append(list(map(bound, result.standard_errors[:n])))
     rows = Rows(tuple(head), tuple(zip(*columns, strict=True)), "")
     note = "Rates are probabilities of being active"
     if report.result is not None:

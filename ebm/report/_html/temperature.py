@@ -50,6 +50,7 @@ def temperature_section(report: Any) -> str:
     )
     return resource("temperature.html").format(
         largest=LARGEST,
+        mean="mean level, from 0" if hasattr(report.summary, "codes") else "mean",
         n_states=int(space.size),
         averages=averages,
         rows=rows,
