@@ -37,7 +37,8 @@ CONTRAST = """() => {
   };
   const weak = [];
   let count = 0;
-  for (const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT); walker.nextNode();) {
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
     const element = walker.currentNode.parentElement;
     if (!walker.currentNode.textContent.trim() || !element.checkVisibility()) continue;
     const style = getComputedStyle(element), isDrawn = element instanceof SVGElement;
