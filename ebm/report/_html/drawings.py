@@ -30,11 +30,6 @@ CAPTIONS = {
         "Model against data, with standard errors. The gray line is equality, which a maximum of "
         "the likelihood without a penalty attains.",
     ),
-    "couplings": (
-        "Couplings",
-        "The fitted couplings above the diagonal; below it those of the first-order inversion, "
-        "where there is one.",
-    ),
     "triples": (
         "Triples",
         "Connected moments of three units, which were not fitted: model against data.",
@@ -64,11 +59,18 @@ def panels(report: Any) -> Iterator[str]:
     height = max(_HEIGHT, _ROW * report.data.space.n + 1) if is_ordinal else _HEIGHT
     shown = items_panels(report) if is_ordinal else report_panels(report)
     for name, draw in shown.items():
-        heading, caption = CAPTIONS[name]
-        if is_ordinal and name == "couplings":
-            caption = "Couplings of levels."
+        heading, caption = CAPTIONS.get(name) or ("Couplings", _of_couplings(report))
         graphic = drawn(draw, name, heading, (3.6, height))
         yield figure(graphic, heading, caption)
+
+
+def _of_couplings(report: Any) -> str:
+    """What the matrix of couplings holds."""
+    if report.result is None:
+        return "Those of the first-order inversion."
+    if getattr(report, "inversion", None) is None:
+        return "Those of the fit."
+    return "Those of the fit above the diagonal, of the first-order inversion below it."
 
 
 def figure(graphic: str, heading: str, caption: str) -> str:

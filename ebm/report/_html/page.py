@@ -119,7 +119,7 @@ def _units(report: Any) -> str:
     ]
     if report.result is not None:
         n, result = s.n_units, report.result
-        head.append("bias b" if s.coding == "{0, 1}" else "field h")
+        head.append("bias\u00a0b" if s.coding == "{0, 1}" else "field\u00a0h")
         columns.append([f"{value:+.4f}" for value in result.model.parameters[:n]])
         if result.standard_errors is not None:
             head.append("standard error")
