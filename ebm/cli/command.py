@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -32,6 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         # A terminal encoding without some characters must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
+    given = sys.argv[1:] if argv is None else argv
+    arguments.written = shlex.join(["ebm", *map(str, given)])
     try:
         with _Interrupts():
             code: int = arguments.run(arguments)

@@ -112,6 +112,8 @@ _EDGES = (
 _OUTPUTS = (
     ("-o --out model.npz", Path, "write the model"),
     ("--figure report.png", Path, "draw the report"),
+    ("--report report.html", Path, "write the report as one page with figures, sortable tables and "
+     "averages against temperature; opens in any browser, without a network"),
     ("--json report.json", Path, "write the numbers"),
     ("--samples N", count, "draw N rows from the fitted model; needs --samples-out"),
     ("--samples-out draws.csv", Path, "file for these rows (.csv .tsv .npy .npz); by default as "
@@ -191,16 +193,17 @@ def _fit(arguments: argparse.Namespace) -> int:
     )
     figures = (arguments.figure, arguments.edge_figure)
     check_outputs(
-        (arguments.out, *figures, arguments.json, arguments.samples_out),
+        (arguments.out, *figures, arguments.report, arguments.json, arguments.samples_out),
         arguments.data,
         force=arguments.force,
         figures=figures,
+        page=arguments.report,
         table=arguments.samples_out,
         kept=arguments.checkpoint,
     )
     with _told_of(arguments.checkpoint):
         report = _fit_demo(arguments) if arguments.data is None else _fit_file(arguments)
-    how = () if arguments.data or arguments.figure else ("", _HOW_TO_DRAW)
+    how = () if arguments.data or arguments.figure or arguments.report else ("", _HOW_TO_DRAW)
     try:
         say(report, *how)
     finally:
@@ -389,6 +392,13 @@ def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
         text = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
         with atomic_write(arguments.json, overwrite=arguments.force) as file:
             file.write(text.encode() + b"\n")
+    if arguments.report is not None:
+        report.save_report(
+            arguments.report,
+            title="spikes of ten cells" if arguments.data is None else arguments.data.name,
+            note=arguments.written,
+            overwrite=arguments.force,
+        )
     if arguments.figure is not None:
         draw = items_figure if isinstance(report, ItemReport) else report_figure
         write_figure(draw(report), arguments.figure, force=arguments.force)

@@ -233,13 +233,14 @@ def check_outputs(
     *,
     force: bool,
     figures: Iterable[Path | None] = (),
+    page: Path | None = None,
     table: Path | None = None,
     kept: Path | None = None,
 ) -> None:
     """Refuse in advance outputs that cannot be written, or a closed standard output without files.
 
-    ``source`` is the input; ``figures`` and ``table`` are the outputs for figures and the draws,
-    ``kept`` is a file of an earlier run that is gone on from.
+    ``source`` is the input; ``figures``, ``page`` and ``table`` are the outputs for figures, the
+    report and the draws, ``kept`` is a file of an earlier run that is gone on from.
     """
     paths = [path for path in outputs if path is not None]
     if sys.__stdout__ is None and not paths:
@@ -258,8 +259,16 @@ def check_outputs(
     for figure in figures:
         if figure is not None:
             _check_figure(figure)
+    if page is not None:
+        _check_page(page)
     if table is not None:
         require_suffix(table)
+
+
+def _check_page(path: Path) -> None:
+    require_extra("matplotlib", "plot")
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise FileFormatError(f"{path} has no suffix of a page, wanted .html")
 
 
 def _check_figure(path: Path) -> None:

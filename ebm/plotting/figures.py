@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ebm._types import Array
-from ebm.ensembles import Moments
+from ebm.ensembles import IncompleteEnsemble, Moments
 from ebm.errors import EbmError, require_extra
 from ebm.observables import MAX_UNITS, central_pairs
 from ebm.plotting._names import as_drawn, name_legend
@@ -60,23 +60,38 @@ def report_figure(report: Any) -> Figure:
     >>> len(ebm.plotting.report_figure(report).axes) >= 6
     True
     """
+    panels = list(report_panels(report).items())
+    couplings_panel = [panel for panel in panels if panel[0] == "couplings"]
+    panels = [panel for panel in panels if panel[0] != "couplings"]
+    # At the right end of its row the color bar does not separate two panels.
+    panels[_COLUMNS - 1 : _COLUMNS - 1] = couplings_panel
+    return _drawn([draw for _, draw in panels], _COLUMNS)
+
+
+def report_panels(report: Any) -> dict[str, Callable[..., Any]]:
+    """What is drawn of a report, by name; each draws into ``ax``."""
     if not hasattr(report, "data") or not hasattr(report, "ensemble"):
         raise EbmError(f"report must be what ebm.analyze gives, got {type(report).__name__}")
     data, fitted = report.data, report.ensemble
     n, affordable = data.space.n, data.space.n <= MAX_UNITS
-    panels: list[Callable[..., Any]] = [partial(rates, data, fitted)]
-    if fitted is not None and n > 1:
-        panels.append(partial(moments_comparison, data, fitted, order=2))
-    if fitted is not None and affordable and n > 2:
-        panels.append(partial(moments_comparison, data, fitted, order=3))
-    is_counted = affordable or hasattr(fitted, "samples")
-    panels.append(partial(population_count, data, fitted if is_counted else None))
-    if fitted is not None:
-        panels.append(partial(pattern_probabilities, data, fitted))
+    panels: dict[str, Callable[..., Any]] = {}
+    # All others are statistics of complete rows.
+    is_complete = not isinstance(data, IncompleteEnsemble)
+    if is_complete:
+        panels["rates"] = partial(rates, data, fitted)
+    if is_complete and fitted is not None and n > 1:
+        panels["pairs"] = partial(moments_comparison, data, fitted, order=2)
     if n > 1 and (fitted is not None or report.inversion is not None):
-        # At the right end of its row the color bar does not separate two panels.
-        panels.insert(_COLUMNS - 1, partial(_both_couplings, report))
-    return _drawn(panels, _COLUMNS)
+        panels["couplings"] = partial(_both_couplings, report)
+    if not is_complete:
+        return panels
+    if fitted is not None and affordable and n > 2:
+        panels["triples"] = partial(moments_comparison, data, fitted, order=3)
+    is_counted = affordable or hasattr(fitted, "samples")
+    panels["counts"] = partial(population_count, data, fitted if is_counted else None)
+    if fitted is not None:
+        panels["patterns"] = partial(pattern_probabilities, data, fitted)
+    return panels
 
 
 def comparison_figure(comparison: Any) -> Figure:

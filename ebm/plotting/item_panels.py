@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,17 +62,25 @@ def items_figure(report: Any) -> Figure:
         )
     pyplot = require_extra("matplotlib.pyplot", "plot")
     height = max(_HEIGHT, _ROW * report.data.space.n + 1)
-    # Sums are known of complete rows alone.
-    n_panels = 2 if isinstance(report.data, IncompleteEnsemble) else 3
-    figure: Figure = pyplot.figure(figsize=(n_panels * _WIDTH, height), layout="constrained")
-    panels = figure.subplots(1, n_panels)
-    category_shares(report.data, ax=panels[0])
-    couplings(report.model, ax=panels[1])
-    if n_panels == 3:
-        sum_scores(report.data, report.draws, ax=panels[2])
-    for letter, ax in zip("abc", panels, strict=False):
+    panels = items_panels(report)
+    figure: Figure = pyplot.figure(figsize=(len(panels) * _WIDTH, height), layout="constrained")
+    grid = figure.subplots(1, len(panels))
+    for letter, ax, draw in zip("abc", grid, panels.values(), strict=False):
+        draw(ax=ax)
         ax.set_title(letter, loc="left", fontweight="bold")
     return figure
+
+
+def items_panels(report: Any) -> dict[str, Callable[..., Any]]:
+    """What is drawn of a report on items, by name; each draws into ``ax``."""
+    panels: dict[str, Callable[..., Any]] = {
+        "shares": partial(category_shares, report.data),
+        "couplings": partial(couplings, report.model),
+    }
+    # Sums are known of complete rows alone.
+    if not isinstance(report.data, IncompleteEnsemble):
+        panels["sums"] = partial(sum_scores, report.data, report.draws)
+    return panels
 
 
 def category_shares(data: WeightedStates | IncompleteEnsemble, *, ax: Axes | None = None) -> Axes:

@@ -1,110 +1,121 @@
-"""A report on ordinal items as text, at most 80 columns wide as far as their names allow."""
+"""What a report on ordinal items says, section by section."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from ebm._text import labelled, short, table, wrapped
+from ebm.report._blocks import Blocks, Names, Rows, Section, Sentence, Value, bound, section
 
 #: Items whose shares and thresholds, and couplings, that are listed.
 _MOST_ITEMS, _MOST_COUPLINGS = 30, 15
 
-Lines = Iterator[str]
+
+def items_in_words(report: Any) -> Iterator[Section]:
+    """The sections that are known."""
+    parts = {
+        "trouble": _trouble,
+        "data": _data,
+        "fit": _fit,
+        "thresholds": _thresholds,
+        "couplings": _couplings,
+        "warnings": _warnings,
+    }
+    known = (section(name, part(report)) for name, part in parts.items())
+    return (part for part in known if part is not None)
 
 
-def render_items(report: Any) -> str:
-    """All sections, separated by empty lines."""
-    parts = (_trouble, _data, _fit, _thresholds, _couplings, _warnings)
-    texts = ("\n".join(part(report)) for part in parts)
-    return "\n\n".join(text for text in texts if text)
-
-
-def _trouble(report: Any) -> Lines:
+def _trouble(report: Any) -> Blocks:
     """Failure to converge, before everything else."""
     if not report.fit.converged:
-        yield from wrapped(
+        yield Sentence(
             f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
             "where the search stopped" + (", see the warnings below." if report.warnings else "."),
             "",
         )
 
 
-def _data(report: Any) -> Lines:
+def _data(report: Any) -> Blocks:
     s = report.summary
     yield "Data"
-    yield labelled("rows x items", f"{s.n_rows} x {s.n_units}")
+    yield Value("rows x items", f"{s.n_rows} x {s.n_units}")
     if s.sample_size != s.n_rows:
-        yield labelled("sum of weights", f"{s.sample_size:g}")
-    yield labelled("distinct patterns", f"{s.n_patterns}")
+        yield Value("sum of weights", f"{s.sample_size:g}")
+    yield Value("distinct patterns", f"{s.n_patterns}")
     if s.n_missing:
         n_cells = s.sample_size * s.n_units
-        yield labelled("missing answers", f"{sum(s.n_missing):g} of {n_cells:g}")
-        yield labelled("complete rows", f"{s.n_complete:g}")
-    if s.n_units > _MOST_ITEMS:
-        return
-    rows = [["item", "codes", "share of each category"]]
+        yield Value("missing answers", f"{sum(s.n_missing):g} of {n_cells:g}")
+        yield Value("complete rows", f"{s.n_complete:g}")
+    rows = []
     for name, (first, last), shares in zip(s.names, s.codes, s.shares, strict=True):
         written = " ".join(f"{share:.3f}" for share in shares)
-        rows.append([short(name), f"{first} to {last}", written])
-    yield from table(rows, "<<<")
+        rows.append((Names((name,)), f"{first} to {last}", written))
+    head = ("item", "codes", "share of each category")
+    yield Rows(head, tuple(rows), "<<<", shown=_most_rows(s.n_units, len(rows)))
 
 
-def _fit(report: Any) -> Lines:
+def _most_rows(n_items: int, n_rows: int) -> int:
+    """All rows of text, none where items are many."""
+    return n_rows if n_items <= _MOST_ITEMS else 0
+
+
+def _fit(report: Any) -> Blocks:
     s = report.fit
     yield "Fit"
-    yield from wrapped(report.route)
+    yield Sentence(report.route)
     for label, value in (
         ("log-likelihood per row", s.log_likelihood),
         ("log pseudo-likelihood per row", s.log_pseudolikelihood),
     ):
         if value is not None:
-            yield labelled(label, f"{value:.6f} nats")
-    yield labelled("parameters", f"{s.n_parameters}")
+            yield Value(label, f"{value:.6f} nats")
+    yield Value("parameters", f"{s.n_parameters}")
     if s.aic is not None:
-        yield labelled("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}")
-    yield labelled("iterations", f"{s.n_iterations}")
-    yield from wrapped(s.message if s.converged else f"not converged: {s.message}")
-    yield labelled("entropy of independent items", f"{report.independent_entropy:.4f} bits")
+        yield Value("AIC, BIC", f"{s.aic:.2f}, {s.bic:.2f}")
+    yield Value("iterations", f"{s.n_iterations}")
+    yield Sentence(s.message if s.converged else f"not converged: {s.message}")
+    yield Value("entropy of independent items", f"{report.independent_entropy:.4f} bits")
     if report.model_entropy is not None:
-        yield labelled("entropy of the model", f"{report.model_entropy:.4f} bits")
+        yield Value("entropy of the model", f"{report.model_entropy:.4f} bits")
     if report.plug_in_entropy is not None:
-        yield labelled("entropy of the rows, plug-in", f"{report.plug_in_entropy:.4f} bits")
+        yield Value("entropy of the rows, plug-in", f"{report.plug_in_entropy:.4f} bits")
 
 
-def _thresholds(report: Any) -> Lines:
-    if report.summary.n_units > _MOST_ITEMS:
-        return
+def _thresholds(report: Any) -> Blocks:
     yield "Thresholds in units of k_B T, relative to the first category of each item"
-    rows = [["item", "code", "threshold", ""]]
-    for threshold in report.thresholds:
-        error = _bound(threshold.standard_error)
-        rows.append([short(threshold.unit), f"{threshold.code}", f"{threshold.value:+.4f}", error])
-    yield from table(rows, "<>><")
+    rows = tuple(
+        (
+            Names((threshold.unit,)),
+            f"{threshold.code}",
+            f"{threshold.value:+.4f}",
+            bound(threshold.standard_error),
+        )
+        for threshold in report.thresholds
+    )
+    shown = _most_rows(report.summary.n_units, len(rows))
+    yield Rows(("item", "code", "threshold", ""), rows, "<>><", shown=shown)
 
 
-def _couplings(report: Any) -> Lines:
-    shown = report.couplings.strongest[:_MOST_COUPLINGS]
-    if not shown:
+def _couplings(report: Any) -> Blocks:
+    strongest = report.couplings.strongest
+    if not strongest:
         return
     n_couplings = report.couplings.n_couplings
     yield f"Strongest couplings W of levels in units of k_B T ({n_couplings} in all)"
-    rows = [
-        [" -- ".join(map(short, one.units)), f"{one.value:+.4f}", _bound(one.standard_error)]
-        for one in shown
-    ]
-    yield from table(rows, "<><")
+    yield Rows(
+        ("items", "W", "standard error"),
+        tuple(
+            (Names(one.units), f"{one.value:+.4f}", bound(one.standard_error)) for one in strongest
+        ),
+        "<><",
+        has_head=False,
+        shown=_MOST_COUPLINGS,
+        total=n_couplings,
+    )
 
 
-def _bound(error: float | None) -> str:
-    if error is None:
-        return ""
-    return f"± {error:.4f}" if math.isfinite(error) else "± inf, no bound"
-
-
-def _warnings(report: Any) -> Lines:
+def _warnings(report: Any) -> Blocks:
     if report.warnings:
         yield "Warnings"
     for text in report.warnings:
-        yield from wrapped(text, "  - ")
+        yield Sentence(text, "  - ")

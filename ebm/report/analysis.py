@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,6 @@ from ebm._jobs import interruptible
 from ebm._pictures import picture
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
-from ebm._summary import Printed
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import (
@@ -29,10 +28,12 @@ from ebm.errors import (
 from ebm.inversion import mean_field
 from ebm.learning import FitResult, fit
 from ebm.learning.penalties import Penalty, as_penalty
+from ebm.report._blocks import Section
 from ebm.report._incomplete import sections_of_incomplete_rows
 from ebm.report._populations import populations, start_of_counts
-from ebm.report._printed import render
+from ebm.report._printed import sections_in_words
 from ebm.report._sections import sections_of
+from ebm.report._written import Written
 from ebm.report.parts import Sections
 from ebm.report.sampled import (
     MAX_UNITS_SAMPLED,
@@ -51,7 +52,7 @@ MAX_UNITS_EXACT = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Report(Sections, Printed):
+class Report(Sections, Written):
     """Statistics of the data and of the fitted model; ``print(report)`` prints them.
 
     Parameters
@@ -89,8 +90,9 @@ class Report(Sections, Printed):
         """Ensemble of the fitted model: exact up to 32 units, draws above, None without a fit."""
         return None if self.result is None else self.result.ensemble
 
-    def __str__(self) -> str:
-        return render(self)
+    def _in_words(self) -> Iterator[Section]:
+        """The sections of the text and of the page."""
+        return sections_in_words(self)
 
     def __repr__(self) -> str:
         return f"Report({self.data!r}, {self.route!r})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ebm._pictures import picture
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
-from ebm._summary import Printed
 from ebm._types import Array
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
@@ -25,7 +24,9 @@ from ebm.learning import FitResult, fit
 from ebm.learning._existence import MOST_NAMES, gentle_penalty
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.models import OrdinalModel
-from ebm.report._printed_items import render_items
+from ebm.report._blocks import Section
+from ebm.report._printed_items import items_in_words
+from ebm.report._written import Written
 from ebm.report.analysis import _messages, _strengths
 from ebm.report.parts import Coupling, Couplings, _as_json
 from ebm.sampling import sample
@@ -134,7 +135,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ItemReport(Printed):
+class ItemReport(Written):
     """Statistics of answers on ordered categories and of the model; ``print(report)`` prints them.
 
     Parameters
@@ -189,8 +190,9 @@ class ItemReport(Printed):
         names = [field.name for field in fields(self) if field.name not in left_out]
         return {name: _as_json(getattr(self, name)) for name in names}
 
-    def __str__(self) -> str:
-        return render_items(self)
+    def _in_words(self) -> Iterator[Section]:
+        """The sections of the text and of the page."""
+        return items_in_words(self)
 
     def __repr__(self) -> str:
         return f"ItemReport({self.data!r}, {self.route!r})"

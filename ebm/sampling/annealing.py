@@ -19,7 +19,7 @@ from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
 from ebm._types import Array
 from ebm.ensembles import Ensemble, Estimate
-from ebm.errors import EbmError, PoorWeightsWarning, warn
+from ebm.errors import EbmError, ModelError, PoorWeightsWarning, warn
 from ebm.model import EnergyModel
 from ebm.sampling._annealed_chains import (
     forward,
