@@ -19,9 +19,11 @@ copyright = "2026, ebm developers"
 release = version = installed_version("ebm-framework")
 
 extensions = [
+    "api_pages",
     "myst_parser",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx-mathjax-offline",
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
@@ -33,6 +35,7 @@ myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
+toc_object_entries_show_parents = "hide"
 numpydoc_show_class_members = False
 
 bibtex_bibfiles = ["references.bib"]
@@ -55,6 +58,8 @@ sphinx_gallery_conf = {
 html_theme = "furo"
 html_title = f"ebm {version}"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["pages.css"]
 
 
 def escape_bars(app, what, name, obj, options, lines):
