@@ -140,6 +140,7 @@ def page(entry: Entry) -> str:
     else:
         lines += [f".. auto{entry.kind}:: {entry.name}"]
         lines += [f"   :{key}: {value}".rstrip() for key, value in entry.options.items()]
+        lines += ["", f".. minigallery:: {entry.name}", "   :add-heading: Examples"]
     return "\n".join(lines) + "\n"
 
 

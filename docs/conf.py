@@ -28,7 +28,12 @@ extensions = [
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
 ]
-exclude_patterns = ["_build", "auto_examples/*.py", "auto_examples/*.ipynb", "auto_examples/*.md5"]
+exclude_patterns = ["_build", "api/examples"]
+exclude_patterns += [
+    f"{folder}/*.{ending}"
+    for folder in ("auto_examples", "tutorials")
+    for ending in ("ipynb", "md5", "py")
+]
 
 myst_enable_extensions = ["amsmath", "attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
@@ -43,11 +48,13 @@ bibtex_default_style = "unsrt"
 bibtex_reference_style = "author_year"
 
 sphinx_gallery_conf = {
-    "examples_dirs": "../examples",
-    "gallery_dirs": "auto_examples",
+    "examples_dirs": ["../tutorials", "../examples"],
+    "gallery_dirs": ["tutorials", "auto_examples"],
+    "backreferences_dir": "api/examples",
+    "doc_module": ("ebm",),
     "image_scrapers": ("gallery.complete_figures",),
-    "filename_pattern": r"/(plot|example)_",
-    "within_subsection_order": "FileNameSortKey",
+    "filename_pattern": r"/plot_|/tutorials/",
+    "within_subsection_order": "gallery.ByNeed",
     "abort_on_example_error": True,
     "download_all_examples": False,
     "show_memory": False,

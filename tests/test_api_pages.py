@@ -46,9 +46,11 @@ def test_modules_and_constants_have_pages(written):
 
 def test_options_of_the_list_are_those_of_the_page(written):
     """What a class inherits is shown where the list says so, and nowhere else."""
-    assert written["ebm.IsingModel"].endswith("   :members:\n   :inherited-members:\n")
-    assert written["ebm.Spins"].endswith(".. autoclass:: ebm.Spins\n")
-    assert written["ebm.Product"].endswith("   :members: units, subspace\n")
+    assert (
+        ":: ebm.IsingModel\n   :members:\n   :inherited-members:\n\n" in written["ebm.IsingModel"]
+    )
+    assert ".. autoclass:: ebm.Spins\n\n" in written["ebm.Spins"]
+    assert ".. autoclass:: ebm.Product\n   :members: units, subspace\n\n" in written["ebm.Product"]
 
 
 def test_the_page_of_all_names_has_each_once():
