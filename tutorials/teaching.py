@@ -54,6 +54,6 @@ plt.show()
 ground = ebm.ground_state(triangle)
 print(
     f"The frustrated triangle has {ground.degeneracy} ground states of energy "
-    f"{ground.energy:.0f} J and a residual entropy of {frustrated[0]:.4f} nats (ln 6 = {np.log(6):.4f}); with positive "
-    f"couplings it is {satisfied[0]:.4f} (ln 2 = {np.log(2):.4f})."
+    f"{ground.energy:.0f} J and a residual entropy of {frustrated[0]:.4f} nats "
+    f"(ln 6 = {np.log(6):.4f}); with positive couplings it is {satisfied[0]:.4f} (ln 2 = {np.log(2):.4f})."
 )
