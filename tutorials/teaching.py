@@ -55,5 +55,6 @@ ground = ebm.ground_state(triangle)
 print(
     f"The frustrated triangle has {ground.degeneracy} ground states of energy "
     f"{ground.energy:.0f} J and a residual entropy of {frustrated[0]:.4f} nats "
-    f"(ln 6 = {np.log(6):.4f}); with positive couplings it is {satisfied[0]:.4f} (ln 2 = {np.log(2):.4f})."
+    f"(ln 6 = {np.log(6):.4f}); with positive couplings it is {satisfied[0]:.4f} "
+    f"(ln 2 = {np.log(2):.4f})."
 )
