@@ -60,6 +60,8 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "remove_config_comments": True,
+    # Its tables ask other servers for scripts.
+    "write_computation_times": False,
 }
 
 html_theme = "furo"
