@@ -213,7 +213,7 @@ def _write(
             tabs = arguments.table.suffix.lower() == ".tsv"
             file.write(_table(comparison, tests, "\t" if tabs else ",").encode())
     if arguments.figure is not None:
-        write_figure(comparison.figure(), arguments.figure, force=arguments.force)
+        write_figure(comparison.plot().figure, arguments.figure, force=arguments.force)
 
 
 def _table(comparison: GroupComparison, tests: list[ResampledTests], delimiter: str) -> str:

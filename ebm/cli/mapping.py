@@ -24,7 +24,8 @@ from ebm.cli.options import (
 )
 from ebm.errors import EbmError
 from ebm.io import load
-from ebm.plotting import disconnectivity_tree, valley_map
+from ebm.plotting import landscape as disconnectivity_tree
+from ebm.plotting import valley_map
 from ebm.tables import read_table
 from ebm.tables.write_table import require_suffix
 
@@ -83,7 +84,7 @@ def _landscape(arguments: argparse.Namespace) -> int:
             file.write(_table(made, "\t" if tabs else ",").encode())
     for path, draw in zip(figures, (disconnectivity_tree, valley_map), strict=True):
         if path is not None:
-            write_figure(draw(made), path, force=arguments.force)
+            write_figure(draw(made).figure, path, force=arguments.force)
     return 0
 
 
