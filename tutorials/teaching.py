@@ -22,9 +22,8 @@ path.write_text("0,-1,-1\n-1,0,-1\n-1,-1,0\n", "utf-8")
 # All states with their energies E = −Σ J s s and their probabilities p = exp(−E) / Z.
 
 triangle = ebm.IsingModel(np.loadtxt(path, delimiter=","), np.zeros(3))
-ensemble = ebm.exact(triangle)
-for state, energy in zip(ensemble.states, triangle.energy(ensemble.states), strict=True):
-    print(f"{state}  E = {energy:+.0f}  p = {np.exp(ensemble.log_probability(state)):.4f}")
+states = ebm.table(triangle, order="energy")
+print(states)
 
 # %%
 # Every state leaves one pair at least unsatisfied. Six of the eight states do no worse, so that the
@@ -35,17 +34,18 @@ temperatures = np.geomspace(0.1, 10, 60)
 frustrated = [ebm.exact(triangle.scaled(1 / t)).entropy() for t in temperatures]
 ferromagnet = ebm.IsingModel(-triangle.couplings, np.zeros(3))
 satisfied = [ebm.exact(ferromagnet.scaled(1 / t)).entropy() for t in temperatures]
-partition = np.sum(np.exp(-triangle.energy(ensemble.states)))
-print(f"Z = {partition:.6f}, ln Z = {np.log(partition):.6f} = {ensemble.log_partition:.6f}")
+partition = np.sum(np.exp(-states.energies))
+print(f"Z = {partition:.6f}, ln Z = {np.log(partition):.6f}")
 
-figure, ax = plt.subplots(figsize=(5.4, 3.4), layout="constrained")
-ax.semilogx(temperatures, frustrated, color=MODEL, label="J = −1, frustrated")
-ax.semilogx(temperatures, satisfied, "--", color=MODEL, label="J = +1")
-for states in (2, 6, 8):
-    ax.axhline(np.log(states), color=INDEPENDENT, lw=0.8, ls=":")
-    ax.text(10, np.log(states) - 0.09, f"ln {states}", ha="right", color=INDEPENDENT)
-ax.set(xlabel="temperature T", ylabel="entropy (nats)", ylim=(0.5, 2.2))
-ax.legend(frameon=False)
+figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.4), layout="constrained")
+ebm.plotting.energy_levels(triangle, ax=left)
+right.semilogx(temperatures, frustrated, color=MODEL, label="J = −1, frustrated")
+right.semilogx(temperatures, satisfied, "--", color=MODEL, label="J = +1")
+for n_states in (2, 6, 8):
+    right.axhline(np.log(n_states), color=INDEPENDENT, lw=0.8, ls=":")
+    right.text(10, np.log(n_states) - 0.09, f"ln {n_states}", ha="right", color=INDEPENDENT)
+right.set(xlabel="temperature T", ylabel="entropy (nats)", ylim=(0.5, 2.2))
+right.legend(frameon=False)
 plt.show()
 
 # %%
