@@ -1,12 +1,35 @@
-"""The figures of the examples, published only when every panel of theirs is drawn."""
+"""The examples by need, and their figures, published only when every panel is drawn."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from matplotlib import pyplot
 
-__all__ = ["complete_figures", "empty_panels"]
+__all__ = ["ORDER", "ByNeed", "complete_figures", "empty_panels"]
+
+#: Tutorials and examples, those first that most readers need.
+ORDER = """
+    spikes questionnaires spin_systems rbms_and_networks teaching
+    plot_fit_spikes plot_five_spins plot_sparse_network plot_population_counts plot_landscapes
+    plot_inversion_methods plot_digits plot_bars_and_stripes plot_deep_machine plot_own_model
+    plot_natural_gradient plot_first_order_inversion plot_expansion_error plot_diagrams
+    plot_relative_natural_gradient plot_natural_gradient_rates plot_action plot_action_moments
+    plot_action_dominance plot_action_elements plot_action_directions plot_action_early_stopping
+    plot_action_power_law
+""".split()
+
+
+class ByNeed:
+    """The place of a script in the gallery; one that the order does not name is an error."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+
+    def __call__(self, filename: str) -> int:
+        """Its position in ``ORDER``."""
+        return ORDER.index(Path(filename).stem)
 
 
 def complete_figures(block: Any, block_vars: Any, gallery_conf: Any, **settings: Any) -> str:
