@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ebm import datasets
-from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli import drawing
 from ebm.cli.options import (
@@ -33,6 +30,9 @@ from ebm.cli.options import (
     three_names,
     write_figure,
 )
+from ebm.cli.reading import reading_options
+from ebm.cli.records import write_record
+from ebm.cli.talk import says_notes, shows_progress
 from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import (
     CodingError,
@@ -54,6 +54,7 @@ from ebm.report import (
     analyze_items,
 )
 from ebm.report._edges import with_edges
+from ebm.report._json_keys import REASONS
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
@@ -79,6 +80,8 @@ _READING = (
      "point"),
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
+    ("--yes WORD", name_list, "words that mean 1, such as yes,y or ja; needs --no"),
+    ("--no WORD", name_list, "words that mean 0"),
 )  # fmt: skip
 INCOMPLETE = (
     ("--drop-missing", None, "leave out incomplete rows"),
@@ -159,7 +162,10 @@ def add_coding(command: Any) -> None:
 
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
-    demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
+    said = "fit the bundled spikes of ten cells"
+    demo = commands.add_parser(
+        "demo", help=said, description=f"{said.capitalize()}.", epilog=EXIT_CODES
+    )
     _add_settings(demo)
     demo.set_defaults(run=_fit, data=None, ordinal=None)
 
@@ -205,13 +211,10 @@ def _fit(arguments: argparse.Namespace) -> int:
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
-    names = ("columns", "exclude", "missing", "threshold", "header")
-    options = {name: getattr(arguments, name) for name in names}
-    options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     layout = arguments.long or ("transposed" if arguments.transpose else "wide")
     needs_complete_rows = _refuse_contradictions(arguments)
     try:
-        table = read_table(arguments.data, layout=layout, **options)
+        table = read_table(arguments.data, layout=layout, **reading_options(arguments))
     except MissingValueError as error:
         if not needs_complete_rows:
             raise
@@ -270,7 +273,7 @@ def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
         arguments.ordinal,
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         rng=arguments.seed,
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
         missing_at_random=arguments.missing_at_random,
     )
     return items_in_options(report)
@@ -336,7 +339,7 @@ def _analyzed(
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
-        progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
+        progress=shows_progress(n >= _SLOW_UNITS),
         k_pairwise=arguments.k_pairwise,
     )
     report = report_in_options(replace(report, warnings=(*notes, *report.warnings)))
@@ -347,7 +350,7 @@ def _analyzed(
         "coupling_width": arguments.coupling_width,
     }
     prior = EdgePrior(**{name: value for name, value in given.items() if value is not None})
-    how = {"max_seconds": arguments.max_seconds, "progress": True}
+    how = {"max_seconds": arguments.max_seconds, "progress": says_notes()}
     return with_edges(report, prior, arguments.seed, **how)
 
 
@@ -355,9 +358,8 @@ def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
     if arguments.out is not None and report.model is not None:
         save(report.model, arguments.out, overwrite=arguments.force)
     if arguments.json is not None:
-        text = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        with atomic_write(arguments.json, overwrite=arguments.force) as file:
-            file.write(text.encode() + b"\n")
+        entries, path = report.to_dict(), arguments.json
+        write_record(arguments.command, entries, path, force=arguments.force, reasons=REASONS)
     if arguments.figure is not None:
         draw = items_figure if isinstance(report, ItemReport) else report_figure
         write_figure(draw(report), arguments.figure, force=arguments.force)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._names import PACKAGE
 from ebm._types import Array, Flags
 from ebm.errors import EbmError, ModelError
 from ebm.forms import compared_states
@@ -62,7 +63,7 @@ def require_own_gradient(model: Any, data: Any = None) -> None:
 
 
 def _is_of_library(model: Any, name: str) -> bool:
-    return str(getattr(getattr(type(model), name), "__module__", "")).startswith("ebm.")
+    return str(getattr(getattr(type(model), name), "__module__", "")).startswith(f"{PACKAGE}.")
 
 
 def _wrong_states(model: Any, states: Array, gradients: Array, direction: Array) -> Flags:

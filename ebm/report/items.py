@@ -22,9 +22,10 @@ from ebm.learning import FitResult, fit
 from ebm.learning._existence import MOST_NAMES, gentle_penalty
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.models import OrdinalModel
+from ebm.report._json_keys import as_json, json_key
 from ebm.report._printed_items import render_items
 from ebm.report.analysis import _messages, _strengths
-from ebm.report.parts import Coupling, Couplings, _as_json
+from ebm.report.parts import Coupling, Couplings
 from ebm.sampling import sample
 from ebm.spaces._labels import axis_labels
 from ebm.tables import Table
@@ -180,10 +181,10 @@ class ItemReport:
         return self.fit.interrupted
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers of the report in types of JSON; NaN and infinities become None."""
+        """All numbers in types of JSON, units in the keys; NaN and infinities become None."""
         left_out = ("data", "result", "draws")
         names = [field.name for field in fields(self) if field.name not in left_out]
-        return {name: _as_json(getattr(self, name)) for name in names}
+        return {json_key(ItemReport, name): as_json(getattr(self, name)) for name in names}
 
     def __str__(self) -> str:
         return render_items(self)
