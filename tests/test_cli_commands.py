@@ -6,9 +6,12 @@ import argparse
 import csv
 import io
 import json
+import os
 import re
 import shlex
+import subprocess
 import sys
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
@@ -426,6 +429,78 @@ def test_groups_are_recorded(folder: Path, capsys: pytest.CaptureFixture[str]) -
     assert record["groups"]["left"]["n_rows"] == 150
     (draws,) = record["tests_by_draws"]
     assert (draws["null"], draws["n_draws"]) == ("permutations", 9)
+
+
+ROWS = np.array([[0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 0], [1, 1, 1], [0, 1, 0]] * 12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "options"),
+    [
+        (ROWS, []),
+        (ROWS, ["--l2", "0.1"]),
+        (ROWS, ["--k-pairwise"]),
+        (ROWS, ["--edge-posterior"]),
+        (ROWS, ["--ordinal", "0-1"]),
+        (2 * ROWS - 1, ["--spins"]),
+        # One unit, and a pair without a maximum: no pairs, and no bounds.
+        (ROWS[:, :1], []),
+        ([[0, 1], [1, 0], [0, 0]] * 9, []),
+        (np.where(np.arange(72)[:, None] % 9 > 0, ROWS, [[np.nan, 1, 0]]), ["--missing-at-random"]),
+    ],
+)
+def test_reports_say_why_numbers_are_null_and_hold_those_of_the_text(
+    folder: Path, rows: Any, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [",".join("" if np.isnan(x) else f"{x:g}" for x in row) for row in np.asarray(rows)]
+    names = ",".join("abc"[: len(rows[0])])
+    (folder / "t.csv").write_text("\n".join([names, *lines]) + "\n")
+    argv = ["fit", "t.csv", *options, "--json", "r.json"]
+    assert main(argv) in (0, 1)
+    text = capsys.readouterr().out
+    record = json.loads((folder / "r.json").read_text(encoding="utf-8"))
+    assert "not known" not in record["why_null"].values()
+    fit = record["fit"]
+    assert f"{fit['log_likelihood_nats_per_row']:.6f}" in text
+    if "entropies" in record:
+        assert f"{record['entropies']['independent_bits']:.4f}" in text
+        bits = fit["log_likelihood_bits_per_row"] * np.log(2)
+        assert bits == pytest.approx(fit["log_likelihood_nats_per_row"])
+    for coupling in (record["couplings"] or {"strongest": []})["strongest"][:1]:
+        is_bounded = coupling["value_kT_standard_error"] is not None
+        shown = np.array([float(word) for word in re.findall(r"[+-]?\d+\.\d{3,}", text)])
+        assert not is_bounded or np.abs(shown - coupling["value_kT"]).min() < 5.1e-4
+
+
+def test_reasons_are_those_of_keys_that_are_there() -> None:
+    """A key that was renamed leaves its reason behind."""
+    from ebm.report import parts
+    from ebm.report._json_keys import _KEYS, REASONS, json_key
+    from ebm.report.items import ItemFit, ItemReport, ItemSummary, Threshold
+
+    records = [getattr(parts, name) for name in dir(parts) if name[0].isupper()]
+    records = [*filter(is_dataclass, records), ItemFit, ItemReport, ItemSummary, Threshold]
+    keys = {json_key(record, field.name) for record in records for field in fields(record)}
+    assert set(REASONS) <= keys
+    names = {record.__name__: {field.name for field in fields(record)} for record in records}
+    for record, renamed in _KEYS.items():
+        assert set(renamed) <= names[record]
+    # A value with an error has both, the error under the longer key.
+    for key in keys:
+        if key.endswith("_standard_error"):
+            assert key.removesuffix("_standard_error") in keys
+
+
+def test_a_reader_that_leaves_early_ends_every_command_quietly(folder: Path) -> None:
+    ebm.save(ebm.IsingModel(np.zeros((14, 14)), np.zeros(14)), folder / "wide.npz")
+    environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
+    for argv in ("exact wide.npz -o - -q", "convert wide.npz - -q"):
+        line = f"{sys.executable} -m ebm {argv} | head -n 1"
+        done = subprocess.run(
+            ["/bin/sh", "-c", line], capture_output=True, text=True, env=environment, check=False
+        )
+        assert done.stderr == ""
+        assert done.stdout.count("\n") == 1
 
 
 # The page of the documentation

@@ -25,8 +25,8 @@ from ebm.cli import (
 from ebm.cli.examples import EXAMPLES, add_examples
 from ebm.cli.options import in_options
 from ebm.cli.origin import Version
-from ebm.cli.streams import named, streams
-from ebm.cli.talk import add_talk, talking
+from ebm.cli.streams import streams
+from ebm.cli.talk import add_talk, named, talking
 from ebm.errors import EbmError, MissingExtraError
 
 __all__ = ["main"]

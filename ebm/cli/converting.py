@@ -15,7 +15,7 @@ from ebm.cli.fitting import add_reading
 from ebm.cli.options import add_options, check_outputs, say
 from ebm.cli.reading import rows_of
 from ebm.cli.records import JSON, write_record, write_rows
-from ebm.cli.streams import named
+from ebm.cli.talk import named
 from ebm.errors import CodingError, EbmError, FileFormatError
 from ebm.io import load, save
 from ebm.spaces import Binary, Spins

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from ebm.cli.options import add_options, check_outputs, count, non_negative, tell, write_bytes
 from ebm.cli.records import JSON, by_name, write_record
-from ebm.cli.streams import is_standard_output
-from ebm.cli.talk import shows_progress
+from ebm.cli.talk import is_standard_output, shows_progress
 from ebm.enumeration import exact
 from ebm.errors import EbmError, EbmWarning, LimitError
 from ebm.io import load

@@ -24,7 +24,7 @@ from ebm.cli.options import (
     write_figure,
 )
 from ebm.cli.records import JSON, by_name, estimated, require_text, write_record, write_rows
-from ebm.cli.streams import named
+from ebm.cli.talk import named
 from ebm.ensembles import Estimate
 from ebm.io import load
 from ebm.plotting import disconnectivity_tree, valley_map

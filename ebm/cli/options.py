@@ -19,7 +19,7 @@ from typing import Any
 
 from ebm._files import atomic_write, require_writable
 from ebm._names import PACKAGE, PROGRAM
-from ebm.cli.talk import says_notes, says_text
+from ebm.cli.talk import named, says_notes, says_text
 from ebm.errors import FileFormatError, require_extra
 from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
@@ -187,7 +187,7 @@ def in_options(text: str) -> str:
 def tell(text: str) -> None:
     """A message, its arguments as options, on the standard error stream, unless quiet."""
     if says_notes():
-        print(f"{PROGRAM}: {in_options(text)}", file=sys.stderr)
+        print(f"{PROGRAM}: {named(in_options(text))}", file=sys.stderr)
 
 
 def _option(match: re.Match[str]) -> str:

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ebm.cli.options import write_bytes
+from ebm.cli.talk import OUTPUT, call
 from ebm.errors import EbmError
 
-__all__ = ["is_standard_output", "named", "streams"]
+__all__ = ["streams"]
 
 #: Attributes of arguments that name files to read, and those of files to write with their suffixes.
 _INPUTS = ("data", "model", "source", "models", "compare")
@@ -27,7 +28,6 @@ _OUTPUTS = {"json": ".json", "table": ".csv", "samples_out": ".csv", "out": ".cs
 _SUFFIXES = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
 _STREAM = Path("-")
 _BLOCK = 2**20
-_shown: dict[str, str] = {}
 
 
 @contextmanager
@@ -49,7 +49,7 @@ def streams(arguments: argparse.Namespace) -> Iterator[None]:
             yield
             return
         path = Path(folder, f"standard output{_OUTPUTS[writes[0]]}")
-        _shown[str(path)] = "the standard output"
+        call(path, OUTPUT)
         _replace(arguments, writes[0], path)
         try:
             with redirect_stdout(sys.stderr):
@@ -57,18 +57,6 @@ def streams(arguments: argparse.Namespace) -> Iterator[None]:
         finally:
             if path.exists():
                 write_bytes(_blocks(path))
-
-
-def is_standard_output(path: Path) -> bool:
-    """Whether a file stands for the standard output."""
-    return _shown.get(str(path)) == "the standard output"
-
-
-def named(text: str) -> str:
-    """A message in which the standard streams have their names."""
-    for path, name in _shown.items():
-        text = text.replace(path, name)
-    return text
 
 
 def _files(arguments: argparse.Namespace, name: str) -> list[Any]:
@@ -90,7 +78,7 @@ def _spooled(folder: Path) -> Path:
     suffix = next((s for start, s in _SUFFIXES.items() if content.startswith(start)), ".csv")
     path = folder / f"standard input{suffix}"
     path.write_bytes(content)
-    _shown[str(path)] = "the standard input"
+    call(path, "the standard input")
     return path
 
 

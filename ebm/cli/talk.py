@@ -11,7 +11,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Talk", "add_talk", "says_notes", "says_text", "shows_progress", "talking"]
+__all__ = [
+    "OUTPUT",
+    "Talk",
+    "add_talk",
+    "call",
+    "is_standard_output",
+    "named",
+    "says_notes",
+    "says_text",
+    "shows_progress",
+    "talking",
+]
 
 #: Attributes of arguments that name files to write.
 OUTPUTS = ("out", "json", "figure", "map", "edge_figure", "samples_out", "table")
@@ -26,6 +37,9 @@ class Talk:
     text: bool = True
 
 
+#: Names of files in messages: those that stand for a standard stream.
+OUTPUT = "the standard output"
+_names: dict[str, str] = {}
 _TALK: ContextVar[Talk] = ContextVar("talk", default=Talk())  # noqa: B039
 
 
@@ -66,3 +80,20 @@ def says_notes() -> bool:
 def says_text() -> bool:
     """Whether the text of a result is printed."""
     return _TALK.get().text
+
+
+def call(path: Path, name: str) -> None:
+    """Let messages call a file by another name."""
+    _names[str(path)] = name
+
+
+def is_standard_output(path: Path) -> bool:
+    """Whether a file stands for the standard output."""
+    return _names.get(str(path)) == OUTPUT
+
+
+def named(text: str) -> str:
+    """A message in which the standard streams have their names."""
+    for path, name in _names.items():
+        text = text.replace(path, name)
+    return text
