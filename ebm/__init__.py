@@ -75,6 +75,7 @@ if TYPE_CHECKING:
         log_partition,
         sample,
     )
+    from ebm.state_table import StateTable, table
     from ebm.tables import read_table
     from ebm.temperature import thermodynamics
 
@@ -126,6 +127,7 @@ __all__ = [
     "RestrictedBoltzmannMachine",
     "Samples",
     "Spins",
+    "StateTable",
     "SwendsenWang",
     "TabularModel",
     "WeightedStates",
@@ -156,6 +158,7 @@ __all__ = [
     "read_table",
     "sample",
     "save",
+    "table",
     "thermodynamics",
     "to_graph",
     "units",
@@ -179,6 +182,7 @@ _HOMES = {
         "Annealing Gibbs HamiltonianMonteCarlo Langevin Metropolis ParallelTempering"
         " PopulationAnnealing Samples SwendsenWang Wolff log_partition sample"
     ),
+    "ebm.state_table": "StateTable table",
     "ebm.tables": "read_table",
     "ebm.temperature": "thermodynamics",
 }

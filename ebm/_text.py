@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 WIDTH = 80
 #: Width of a label before its value.
@@ -64,6 +64,15 @@ def table(
     formats = [f"{side}{width}" for side, width in zip(alignment, widths, strict=True)]
     lines = [(" " * gap).join(map(format, row, formats)) for row in rows]
     return [" " * indent + line.rstrip() for line in lines]
+
+
+def written_state(state: Iterable[float], longest: int = 40) -> str:
+    """A state as text: the levels of units, or + and − of spins, truncated."""
+    values = list(state)
+    if any(value < 0 for value in values):
+        return short("".join("+" if value > 0 else "−" for value in values), longest)
+    apart = "," if any(value >= 10 for value in values) else ""
+    return short(apart.join(f"{value:g}" for value in values), longest)
 
 
 def columns(cells: Sequence[str], indent: int = 4, gap: int = 3) -> list[str]:

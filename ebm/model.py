@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
+from ebm._summary import Summarized, Summary
 from ebm._types import Array, Flags, Indices
 from ebm.errors import ModelError, require_memory
 from ebm.spaces import StateSpace
@@ -28,7 +29,7 @@ __all__ = [
 ]
 
 
-class EnergyModel(ABC):
+class EnergyModel(Summarized, ABC):
     """A point of a family of energies, p(x) = exp(−E(x)) / Z; [EBM] Definition 1, eq 1.
 
     Two members are enough for exact enumeration, exact draws, landscapes and Metropolis sampling:
@@ -57,6 +58,15 @@ class EnergyModel(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({getattr(self, 'space', None)!r})"
+
+    def _summary(self) -> Summary:
+        from ebm._model_summary import model_summary
+
+        return model_summary(self)
+
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        """What a kind of models adds to the lines that all have."""
+        return ()
 
     @abstractmethod
     def energy(self, states: ArrayLike) -> Array:

@@ -53,7 +53,7 @@ sides = {
     "Scalia, Thomas": landscape.states[4],
     "the other five": landscape.states[5],
 }
-ebm.plotting.disconnectivity_tree(landscape, sides)
+ebm.plotting.landscape(landscape, sides)
 plt.show()
 
 # %%
@@ -95,7 +95,7 @@ for k in (1, 3):
     differ = landscape.states[k] != landscape.states[landscape.parents[k]]
     print(k, "differs from", landscape.parents[k], "in", *np.array(bills)[differ])
 names = ["Republican", "R, water", "Democratic", "D, water", *"4567"]
-ebm.plotting.disconnectivity_tree(landscape, names)
+ebm.plotting.landscape(landscape, names)
 plt.show()
 
 # %%

@@ -41,7 +41,7 @@ print(f"chosen {chosen.support.sum()} couplings, {(chosen.support & present).sum
 
 refit = ebm.inversion.refit(chosen.model, rows)
 figure, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.6), layout="constrained")
-ebm.plotting.regularization_path(path, chosen, ax=left)
+ebm.plotting.path(path, chosen, ax=left)
 ebm.plotting.network(refit.model, ax=right)
 
 # %%

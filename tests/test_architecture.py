@@ -20,7 +20,9 @@ RUNGS = (
     "errors",
     "_types",
     "_arrays",
-    "_devices _files _progress _randomness _parallel _text",
+    "_devices _files _pictures _progress _randomness _parallel _text",
+    "_summary",
+    "_model_summary",
     "_checkpoints",
     "_jobs",
     "_iterate",
@@ -33,7 +35,7 @@ RUNGS = (
     "forms",
     "models",
     "enumeration",
-    "sampling",
+    "sampling state_table",
     "perturbation",
     "effective ground information observables",
     "learning",
@@ -55,13 +57,13 @@ PUBLIC = """
     Likelihood MarginalModel Metropolis Moments NaturalGradient Newton OrdinalModel
     ParallelTempering ParametricModel Penalty
     PairwiseModel PersistentChains PopulationAnnealing PottsModel Product ProximalNewton Reals
-    RestrictedBoltzmannMachine Samples Spins SwendsenWang TabularModel WeightedStates Wolff analyze
-    compare compare_groups
+    RestrictedBoltzmannMachine Samples Spins StateTable SwendsenWang TabularModel WeightedStates
+    Wolff analyze compare compare_groups
     datasets density_of_states
     effective errors exact fisher_information fit from_graph ground_state information inversion
     landscape lattice load
     local_minima log_partition marginalize networks perturbation plotting read_table sample save
-    thermodynamics to_graph units
+    table thermodynamics to_graph units
 """
 
 #: What `import ebm` must leave alone.

@@ -154,6 +154,25 @@ def test_sums_that_take_too_long_are_refused(
     assert "2^60" in failure(capsys, "exact", "large.npz", "--max-seconds", "1")
 
 
+def test_a_table_lists_all_states(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["table", "model.npz", "--order", "energy", "-o", "t.csv", "--figure", "levels.png"]
+    record, text = recorded(capsys, *argv)
+    wanted = ebm.table(MACHINE, order="energy")
+    assert text == f"{wanted}\n"
+    assert record["log_partition_nats"] == wanted.log_partition
+    assert [state["energy_kT"] for state in record["states"]] == wanted.energies.tolist()
+    assert [list(state["state"].values()) for state in record["states"]] == wanted.states.tolist()
+    with (folder / "t.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["probability"]) for row in rows] == wanted.probabilities.tolist()
+    assert (folder / "levels.png").stat().st_size
+    forbidden = ebm.TabularModel([0.0, np.inf], space=ebm.Binary(1))
+    ebm.save(forbidden, folder / "forbidden.npz")
+    record, _ = recorded(capsys, "table", "forbidden.npz")
+    assert record["states"][1]["energy_kT"] is None
+    assert "forbidden" in record["why_null"]["states[].energy_kT"]
+
+
 # Temperatures
 
 
@@ -534,6 +553,7 @@ def test_the_page_names_the_keys_of_every_object(
         "sample": ["model.npz", "-n", "40", "--n-chains", "2", "--seed", "1", "-o", "d.csv"],
         "fit": ["votes.csv", "--exclude", "party", *words],
         "exact": ["model.npz"],
+        "table": ["model.npz"],
         "compare": ["d.csv", "model.npz", "--estimators", "none"],
         "compare-groups": ["votes.csv", "--by", "party", *words],
         "landscape": ["model.npz", "--data", "d.csv", "--compare", "model.npz"],

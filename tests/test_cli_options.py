@@ -52,6 +52,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "compare": (read_table, ebm.Ensemble.from_data, ebm.fit, ebm.Penalty, ebm.exact),
     "sample": (ebm.sample, SamplingRun),
     "exact": (ebm.exact,),
+    "table": (ebm.table,),
     "landscape": (ebm.landscape,),
     "thermodynamics": (ebm.thermodynamics,),
     "convert": (read_table,),

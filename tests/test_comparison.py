@@ -244,7 +244,7 @@ def test_one_unit_has_a_table_too() -> None:
     moments = ebm.Moments(ebm.Binary(1), [0.5], [[0.25]])
     found = compare(moments, moments)
     assert "1 unit in {0, 1}" in str(found)
-    assert len(found.figure().axes) == 4
+    assert len(found.plot().axes) == 4
 
 
 def test_the_frame_has_a_row_for_each_route() -> None:
@@ -268,7 +268,7 @@ def test_frames_and_figures_name_the_extra_they_need(monkeypatch: pytest.MonkeyP
         found.to_frame()
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingExtraError, match=r"ebm-framework\[plot\]"):
-        found.figure()
+        found.plot()
 
 
 @pytest.mark.parametrize("space", [ebm.Binary, ebm.Spins])
@@ -276,7 +276,7 @@ def test_the_figure_shows_the_numbers(space: Any) -> None:
     reference, other = two(space)
     data = ebm.Moments(space(4, names=NAMES), other.mean, other.covariance, sample_size=100)
     found = compare(reference, data, names=["exact", "data"])
-    means, covariances, correlations, distances = found.figure().axes
+    means, covariances, correlations, distances = found.plot().axes
     i, j = np.triu_indices(4, 1)
     for ax, x, y in (
         (means, reference.mean, other.mean),
@@ -299,7 +299,7 @@ def test_the_figure_shows_the_numbers(space: Any) -> None:
 def test_routes_that_agree_have_a_figure() -> None:
     """Distances of zero have no place on a logarithmic axis, and must not make it infinite."""
     found = compare(two()[0], two()[0])
-    figure = found.figure()
+    figure = found.plot()
     figure.canvas.draw()
     assert all(np.isfinite(ax.axis()).all() for ax in figure.axes)
 
@@ -384,7 +384,7 @@ def test_figures_name_what_they_are_made_from(value: Any) -> None:
 
 
 def test_labels_below_the_distances_are_apart() -> None:
-    figure = compare(*two()).figure()
+    figure = compare(*two()).plot()
     figure.canvas.draw()
     renderer = figure.canvas.get_renderer()
     boxes = [label.get_window_extent(renderer) for label in figure.axes[3].get_xticklabels()]

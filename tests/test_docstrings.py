@@ -36,6 +36,7 @@ WITHOUT_EXAMPLE = """
     ebm.report.parts.InversionComparison ebm.report.parts.Minima ebm.report.parts.Minimum
     ebm.report.parts.MomentMisfit ebm.report.parts.PopulationShare ebm.report.parts.Populations
     ebm.report.parts.Valley ebm.report.parts.Valleys ebm.report.parts.WordEntropy
+    ebm.StateTable
     ebm.sampling.AnnealedSamples ebm.sampling.ChainState ebm.sampling.ContinuousChains
     ebm.sampling.ContinuousSamples ebm.sampling.PopulationSamples ebm.sampling.ReweightedSamples
     ebm.temperature.Thermodynamics

@@ -929,7 +929,7 @@ def test_the_figure_shows_sorted_differences_with_intervals(comparison: Any) -> 
     assert ax.get_xlabel() == "coupling: B minus A"
     assert ax.get_title(loc="right") == "filled: p ≤ 0.1 (Holm)"
     assert len(plotting.group_differences(comparison, most=2).get_yticks()) == 2
-    assert comparison.figure().axes
+    assert comparison.plot().lines
     three = ebm.compare_groups(tables(A=A, B=B, C=A[::-1]), equal=["a"])
     legend = plotting.group_differences(three).get_legend()
     assert [text.get_text() for text in legend.get_texts()] == ["B", "C"]

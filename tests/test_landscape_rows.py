@@ -78,9 +78,9 @@ def test_rows_that_do_not_serve_are_refused_by_a_sentence():
 def test_names_of_figures_are_one_state_each():
     pytest.importorskip("matplotlib")
     with pytest.raises(EbmError, match=r"names\['up'\] must be one state"):
-        PAIR.figure({"up": [[1, 1], [1, 1]]})
+        PAIR.plot({"up": [[1, 1], [1, 1]]})
     with pytest.raises(EbmError, match="a name for each minimum, or states by name, got 3"):
-        PAIR.figure(3)
+        PAIR.plot(3)
 
 
 def test_prints_tell_one_from_many_and_show_errors():

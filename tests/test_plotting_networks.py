@@ -50,7 +50,7 @@ def test_pairs_with_several_couplings_are_as_wide_as_their_length():
     assert texts == ["1.4", "0.71"]
     rows = ebm.Ensemble.from_data(ebm.exact(potts()).sample(300, 1), space=potts().space)
     path = ebm.inversion.regularization_path(potts(), rows, strengths=5)
-    ax = ebm.plotting.regularization_path(path, ebm.inversion.extended_bic(path))
+    ax = ebm.plotting.path(path, ebm.inversion.extended_bic(path))
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 5]
     assert len(drawn) == 3
     np.testing.assert_array_equal(drawn[0].get_ydata(), path.lengths[:, 0])
@@ -92,25 +92,25 @@ def test_what_cannot_be_drawn_is_said():
     with pytest.raises(EbmError, match="for each unit, by its number from 0 to 4"):
         ebm.plotting.network(model(), positions={0: (0, 0)})
     with pytest.raises(EbmError, match=r"result of ebm\.inversion\.regularization_path"):
-        ebm.plotting.regularization_path(model())
+        ebm.plotting.path(model())
 
 
 def test_a_path_has_a_line_for_each_coupling_that_is_ever_there():
     rows = ebm.exact(model()).sample(300, 1)
     flat = ebm.IsingModel(np.zeros((5, 5)), np.zeros(5))
     path = ebm.inversion.regularization_path(flat, rows, strengths=10)
-    ax = ebm.plotting.regularization_path(path)
+    ax = ebm.plotting.path(path)
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
     assert len(drawn) == path.supports.any(axis=0).sum()
     assert ax.xaxis_inverted()
     chosen = ebm.inversion.extended_bic(path)
-    ax = ebm.plotting.regularization_path(path, chosen)
+    ax = ebm.plotting.path(path, chosen)
     drawn = [line for line in ax.lines if len(line.get_xdata()) == 10]
     colored = [line for line in drawn if line.get_color() in (POSITIVE, NEGATIVE)]
     assert len(colored) == chosen.support.sum()
     other = ebm.inversion.regularization_path(flat, rows, strengths=3)
     with pytest.raises(EbmError, match="choice along this path"):
-        ebm.plotting.regularization_path(other, chosen)
+        ebm.plotting.path(other, chosen)
 
 
 def test_a_choice_in_place_of_its_model_is_said() -> None:

@@ -500,20 +500,20 @@ def test_graph_and_frame_carry_names_and_passes():
 def test_figures_name_patterns():
     pytest.importorskip("matplotlib")
     landscape = ebm.landscape(reference_model("rehnquist"))
-    figure = landscape.figure({"left": landscape.states[3], "also left": landscape.states[3]})
-    labels = [text.get_text() for text in figure.axes[0].get_xticklabels()]
+    ax = landscape.plot({"left": landscape.states[3], "also left": landscape.states[3]})
+    labels = [text.get_text() for text in ax.get_xticklabels()]
     assert sorted(labels)[-1] == "left, also left"
     assert len(labels) == 6
     with pytest.raises(EbmError, match="one for each of 6"):
         ebm.plotting.valley_map(landscape, ["a"])
     with pytest.raises(EbmError, match=r"ebm\.landscape"):
-        ebm.plotting.disconnectivity_tree(3)
+        ebm.plotting.landscape(3)
     many = ebm.TabularModel(np.random.default_rng(0).normal(size=2**9), ebm.Binary(9))
     assert len(ebm.landscape(many)) > 24
-    assert "of" in ebm.landscape(many).figure().axes[0].get_title()
+    assert "of" in ebm.landscape(many).plot().get_title()
     assert ebm.plotting.valley_map(ebm.landscape(many)) is not None
     one = ebm.landscape(ebm.IsingModel([[0, 0], [0, 0]], [1, 1]))
-    assert one.figure() is not None
+    assert one.plot() is not None
     assert ebm.plotting.valley_map(one) is not None
 
 

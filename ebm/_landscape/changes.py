@@ -9,6 +9,7 @@ import numpy as np
 
 from ebm._arrays import as_integer
 from ebm._landscape._written import patterns_of, written
+from ebm._summary import Printed
 from ebm._text import table
 from ebm._types import Array, Indices
 from ebm.errors import EbmError
@@ -18,7 +19,7 @@ __all__ = ["LandscapeChanges"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LandscapeChanges:
+class LandscapeChanges(Printed):
     """Pairs of minima of two landscapes, and minima gained and lost.
 
     Made by :meth:`ebm._landscape.Landscape.compare`.

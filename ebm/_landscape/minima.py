@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ebm._landscape._energies import energies_of, finite_space, seconds_of_energies, tie_of
+from ebm._summary import MOST_ROWS, Summarized, Summary
+from ebm._text import written_state
 from ebm._types import Array, Flags
 from ebm.enumeration._limits import Limits, describe_size, number_of_states
 from ebm.model import EnergyModel
@@ -14,8 +16,8 @@ from ebm.model import EnergyModel
 __all__ = ["LocalMinima", "local_minima"]
 
 
-@dataclass(frozen=True, eq=False)
-class LocalMinima:
+@dataclass(frozen=True, eq=False, repr=False)
+class LocalMinima(Summarized):
     """Local minima of an energy, in the order of their energies.
 
     Parameters
@@ -41,6 +43,16 @@ class LocalMinima:
 
     def __len__(self) -> int:
         return len(self.energies)
+
+    def __repr__(self) -> str:
+        least = f", least energy {self.energies[0]:.6g}" if len(self) else ""
+        return f"LocalMinima({len(self)}{least})"
+
+    def _summary(self) -> Summary:
+        shown = range(min(len(self), MOST_ROWS))
+        rows = tuple((written_state(self.states[k]), f"{self.energies[k]:.6g}") for k in shown)
+        title = f"{len(self)} local minim{'um' if len(self) == 1 else 'a'}"
+        return Summary(title, (), ("state", "energy"), rows, len(self))
 
 
 def local_minima(

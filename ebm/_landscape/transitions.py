@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from ebm._arrays import as_finite, plain_array
 from ebm._landscape._rows import states_of
 from ebm._landscape._written import written
+from ebm._summary import Printed
 from ebm._text import table
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble, Estimate
@@ -26,7 +27,7 @@ FEWEST = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Transitions:
+class Transitions(Printed):
     """How long each valley was visited, and where the visits went.
 
     Made by :meth:`ebm._landscape.Landscape.transitions`.

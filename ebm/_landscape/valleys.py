@@ -19,7 +19,9 @@ from ebm._landscape._written import patterns_of, written
 from ebm._landscape.changes import LandscapeChanges
 from ebm._landscape.overlap import OverlapProfile, profile
 from ebm._landscape.transitions import Transitions
-from ebm._text import short, table, wrapped
+from ebm._pictures import picture
+from ebm._summary import Summarized, Summary
+from ebm._text import short
 from ebm._types import Array, Indices
 from ebm.ensembles import Estimate
 from ebm.enumeration._limits import number_of_states
@@ -28,7 +30,7 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 __all__ = ["Landscape"]
 
@@ -37,7 +39,7 @@ MOST_PRINTED = 20
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Landscape:
+class Landscape(Summarized):
     """Minima of an energy, their basins, and the lowest passes between them.
 
     Made by :func:`ebm.landscape`. Minima are numbered from the deepest; a valley that joins a
@@ -97,39 +99,48 @@ class Landscape:
     def __repr__(self) -> str:
         return f"Landscape({len(self)} minima of {self.space!r}, {self.method})"
 
-    def __str__(self) -> str:
-        lines = [f"{len(self)} minim{'um' if len(self) == 1 else 'a'}; {self.method}"]
+    def _summary(self) -> Summary:
+        title = f"{len(self)} minim{'um' if len(self) == 1 else 'a'}; {self.method}"
+        heading = []
         if not self.is_complete:
-            lines += wrapped(
+            heading.append(
                 f"basins of other minima hold {self.missed_share} of all states and "
                 f"{self.missed_weight} of the probability; passes are upper bounds"
             )
-        is_degenerate = bool((self.degeneracies > 1).any())
         if self.space.names:
-            lines += wrapped(f"units in this order: {', '.join(map(short, self.space.names))}")
-        rows = [["", "state", "energy", "basin", "weight", "joins", "pass", "barrier"]]
-        rows[0] += ["equal states"] * is_degenerate
-        patterns = self.patterns
-        for k in range(min(len(self), MOST_PRINTED)):
-            joins = ["", "", ""]
-            if self.parents[k] >= 0:
-                barrier = self.passes[k] - self.energies[k]
-                joins = [str(self.parents[k]), f"{self.passes[k]:.4f}", f"{barrier:.4f}"]
-            share = f"{self.sizes[k]:.0f}" if self.is_complete else written(self.shares, k)
-            cells = [str(k), short(patterns[k], 24), f"{self.energies[k]:.4f}", share]
-            cells += [written(self.weights, k), *joins]
-            rows.append(cells + [f"{self.degeneracies[k]}"] * is_degenerate)
-        lines += table(rows, "><" + ">" * (len(rows[0]) - 2))
-        if len(self) > MOST_PRINTED:
-            lines.append(f"  … and {len(self) - MOST_PRINTED} more")
+            heading.append(f"units in this order: {', '.join(map(short, self.space.names))}")
+        is_degenerate = bool((self.degeneracies > 1).any())
+        columns = ["", "state", "energy", "basin", "weight", "joins", "pass", "barrier"]
+        columns += ["equal states"] * is_degenerate
+        rows = [self._row(k, is_degenerate) for k in range(min(len(self), MOST_PRINTED))]
+        notes = []
         if is_degenerate:
             count = int((self.degeneracies > 1).sum())
-            lines += wrapped(
+            notes.append(
                 f"Minima may be plateaus of states of equal energy side by side, here {count}: "
                 "each counts as one minimum, shown by its first state. Basins depend on how ties "
                 "are broken (the neighbor that comes first), passes do not."
             )
-        return "\n".join(lines)
+        return Summary(
+            title,
+            columns=tuple(columns),
+            rows=tuple(rows),
+            n_rows=len(self),
+            heading=tuple(heading),
+            notes=tuple(notes),
+            alignment="><" + ">" * (len(columns) - 2),
+        )
+
+    def _row(self, k: int, is_degenerate: bool) -> tuple[str, ...]:
+        """What is printed of one minimum."""
+        joins = ["", "", ""]
+        if self.parents[k] >= 0:
+            barrier = self.passes[k] - self.energies[k]
+            joins = [str(self.parents[k]), f"{self.passes[k]:.4f}", f"{barrier:.4f}"]
+        share = f"{self.sizes[k]:.0f}" if self.is_complete else written(self.shares, k)
+        cells = [str(k), short(self.patterns[k], 24), f"{self.energies[k]:.4f}", share]
+        cells += [written(self.weights, k), *joins]
+        return tuple(cells + [f"{self.degeneracies[k]}"] * is_degenerate)
 
     @property
     def space(self) -> FiniteSpace:
@@ -420,8 +431,7 @@ class Landscape:
         units = pandas.DataFrame(self.states, columns=list(self.space.labels))
         return pandas.concat([pandas.DataFrame(columns), units], axis=1)
 
-    def figure(self, names: Any = None) -> Figure:
-        """The disconnectivity tree, :func:`ebm.plotting.disconnectivity_tree`."""
-        from ebm.plotting import disconnectivity_tree
-
-        return disconnectivity_tree(self, names)
+    def plot(self, names: Any = None, *, ax: Axes | None = None) -> Axes:
+        """The disconnectivity tree, :func:`ebm.plotting.landscape`."""
+        axes: Axes = picture("landscape", self, names, ax=ax)
+        return axes

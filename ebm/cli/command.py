@@ -20,6 +20,7 @@ from ebm.cli import (
     estimating,
     fitting,
     heating,
+    listing,
     mapping,
 )
 from ebm.cli.examples import EXAMPLES, add_examples
@@ -36,6 +37,7 @@ _COMMANDS = (
     fitting.add_fit,
     drawing.add_sample,
     averaging.add_exact,
+    listing.add_table,
     estimating.add_compare,
     comparing.add_compare_groups,
     mapping.add_landscape,

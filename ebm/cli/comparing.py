@@ -252,7 +252,7 @@ def _write(
     path, force = arguments.json, arguments.force
     write_record("compare-groups", record, path, force=force, reasons=_REASONS)
     if arguments.figure is not None:
-        write_figure(comparison.figure(), arguments.figure, force=arguments.force)
+        write_figure(comparison.plot().figure, arguments.figure, force=arguments.force)
 
 
 def _table(

@@ -172,7 +172,7 @@ def _write(comparison: Comparison, left_out: dict[str, str], arguments: argparse
     }
     write_record("compare", entries, arguments.json, force=arguments.force, reasons=_REASONS)
     if arguments.figure is not None:
-        write_figure(comparison.figure(), arguments.figure, force=arguments.force)
+        write_figure(comparison.plot(), arguments.figure, force=arguments.force)
 
 
 def _record(route: Route, is_reference: bool) -> dict[str, Any]:

@@ -12,6 +12,7 @@ EXAMPLES = {
     "fit": "ebm fit votes.csv --exclude party --yes yes --no no --l2 0.01 -o model.npz",
     "sample": "ebm sample model.npz -n 500 --seed 1 -o draws.csv",
     "exact": "ebm exact model.npz --json -",
+    "table": "ebm table model.npz --order energy --figure levels.png",
     "compare": "ebm compare draws.csv model.npz --figure differences.png",
     "compare-groups": "ebm compare-groups votes.csv --by party --yes yes --no no --l2 0.01",
     "landscape": "ebm landscape model.npz --figure tree.png --table minima.csv",

@@ -135,4 +135,4 @@ def _write(record: Thermodynamics, seed: int, arguments: argparse.Namespace) -> 
         "thermodynamics", head | columns, arguments.json, force=arguments.force, reasons=_REASONS
     )
     if arguments.figure is not None:
-        write_figure(record.figure(), arguments.figure, force=arguments.force)
+        write_figure(record.plot().flat[0].figure, arguments.figure, force=arguments.force)

@@ -27,7 +27,8 @@ from ebm.cli.records import JSON, by_name, estimated, require_text, write_record
 from ebm.cli.talk import named
 from ebm.ensembles import Estimate
 from ebm.io import load
-from ebm.plotting import disconnectivity_tree, valley_map
+from ebm.plotting import landscape as disconnectivity_tree
+from ebm.plotting import valley_map
 from ebm.tables import read_table
 
 _OPTIONS = (
@@ -97,7 +98,7 @@ def _landscape(arguments: argparse.Namespace) -> int:
     write_record("landscape", record, arguments.json, force=arguments.force, reasons=_REASONS)
     for path, draw in zip(figures, (disconnectivity_tree, valley_map), strict=True):
         if path is not None:
-            write_figure(draw(made), path, force=arguments.force)
+            write_figure(draw(made).figure, path, force=arguments.force)
     return 0
 
 

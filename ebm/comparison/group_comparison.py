@@ -11,7 +11,9 @@ import numpy as np
 
 from ebm._arrays import as_number, read_only
 from ebm._jobs import Engine
+from ebm._pictures import picture
 from ebm._randomness import RandomSource
+from ebm._summary import Printed
 from ebm._types import Array, Flags
 from ebm.comparison._covariances import (
     benjamini_hochberg,
@@ -33,7 +35,7 @@ from ebm.learning.losses import Loss
 from ebm.spaces._labels import shown
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
 __all__ = ["EqualityTest", "GroupComparison", "GroupDifferences", "parameter_names"]
 
@@ -155,7 +157,7 @@ class GroupDifferences:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GroupComparison:
+class GroupComparison(Printed):
     """Fits of several groups of rows, and what differs between them.
 
     Result of :func:`ebm.compare_groups`. ``print(comparison)`` prints tables, and
@@ -354,7 +356,7 @@ class GroupComparison:
         where = {"executor": executor, "checkpoint": checkpoint}
         return {**where, "max_seconds": limit, "progress": progress}
 
-    def figure(self, *, level: float = 0.95, most: int = 40) -> Figure:
+    def plot(self, *, level: float = 0.95, most: int = 40, ax: Axes | None = None) -> Axes:
         """Differences of couplings with their intervals, sorted.
 
         Parameters
@@ -363,17 +365,16 @@ class GroupComparison:
             The coverage of the intervals, between 0 and 1.
         most : int
             Largest number of couplings: those with the largest differences in standard errors.
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw into; a new figure if not given.
 
         Returns
         -------
-        matplotlib.figure.Figure
-            That of :func:`ebm.plotting.group_differences`; needs the extra ``plot``.
+        matplotlib.axes.Axes
+            Those of :func:`ebm.plotting.group_differences`; needs the extra ``plot``.
         """
-        from ebm.plotting import group_differences
-
-        figure: Any = group_differences(self, level=level, most=most).figure
-        drawn: Figure = figure
-        return drawn
+        axes: Axes = picture("group_differences", self, level=level, most=most, ax=ax)
+        return axes
 
 
 def is_summed(space: Any) -> bool:

@@ -20,6 +20,7 @@ from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
+from ebm._summary import Printed
 from ebm._types import Array
 from ebm.comparison._covariances import (
     benjamini_hochberg,
@@ -65,7 +66,7 @@ class GlobalTest:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ResampledTests:
+class ResampledTests(Printed):
     """Statistics of the differences between groups, with p-values (1 + #{T* ≥ T}) / (1 + B).
 
     The statistic of a coupling is √Q, Q = Σ_g (W_g − W̄)²/σ_g² about the weighted mean; of two

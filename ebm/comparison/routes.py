@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ebm._pictures import picture
+from ebm._summary import Printed
 from ebm._text import WIDTH, number, short, table, wrapped
 from ebm.comparison.differences import Difference, differences, relative_covariance_error
 from ebm.ensembles import Moments
@@ -53,7 +55,7 @@ class Route:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Printed):
     """Differences of several routes to the same moments from the first; see :func:`ebm.compare`.
 
     ``print(comparison)`` prints a table, ``comparison[name]`` is one route.
@@ -103,7 +105,7 @@ class Comparison:
         frame = pandas.DataFrame(records).set_index("name")
         return frame.astype({key: float for key in frame if not key.endswith("_where")})
 
-    def figure(self) -> Figure:
+    def plot(self) -> Figure:
         """Means, covariances and correlations of each route against the reference.
 
         Returns
@@ -111,9 +113,8 @@ class Comparison:
         matplotlib.figure.Figure
             Three panels, and one of the root mean square differences; needs the extra ``plot``.
         """
-        from ebm.plotting import comparison_figure
-
-        return comparison_figure(self)
+        figure: Figure = picture("comparison_figure", self)
+        return figure
 
 
 def compare(*moments: Any, names: Sequence[str] | None = None) -> Comparison:

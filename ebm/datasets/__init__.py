@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._summary import Summarized, Summary
 from ebm.datasets.fashion import FashionMNIST, fashion_mnist, features
 from ebm.datasets.patterns import bars_and_stripes, shifting_bar
 
@@ -22,8 +23,8 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset(Summarized):
     """Rows of data with their origin.
 
     Parameters
@@ -52,6 +53,20 @@ class Dataset:
     description: str
     source: str
     license: str
+
+    def __repr__(self) -> str:
+        return f"Dataset({len(self.states)} rows, {len(self.names)} units)"
+
+    def _summary(self) -> Summary:
+        means = zip(self.names, self.states.mean(axis=0).tolist(), strict=True)
+        rows = tuple((name, f"{mean:.4f}") for name, mean in means)
+        return Summary(
+            f"{len(self.states)} rows of {len(self.names)} units",
+            columns=("unit", "mean"),
+            rows=rows,
+            heading=(self.description,),
+            notes=(f"Source: {self.source}", f"License: {self.license}"),
+        )
 
 
 def spikes() -> Dataset:

@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, in_base
 from ebm._parallel import single_threaded_blas
+from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._types import Array, Indices
+from ebm.ensembles._mean_rows import mean_rows
 from ebm.ensembles._read_rows import read_rows, warn_if_few
 from ebm.ensembles.moments import Estimate, Moments
 from ebm.errors import (
@@ -42,7 +44,7 @@ __all__ = [
 Observable = Callable[[Array], ArrayLike]
 
 
-class Ensemble(ABC):
+class Ensemble(Summarized, ABC):
     """States with weights over which averages are taken: an exact enumeration, samples, or data.
 
     A subclass provides ``blocks``, from which all other members follow; it overrides those for
@@ -67,6 +69,19 @@ class Ensemble(ABC):
     @abstractmethod
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """Blocks of states (m, n) and weights (m,), which over all blocks sum to 1."""
+
+    def _summary(self) -> Summary:
+        values = (("units", str(self.space)), *self._summary_values())
+        columns, rows = self._summary_rows(min(self.space.n, MOST_ROWS))
+        return Summary(type(self).__name__, values, columns, rows, self.space.n if rows else None)
+
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        """What a kind of ensembles knows at once."""
+        return ()
+
+    def _summary_rows(self, n_shown: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        """Columns and cells of so many units, where their averages cost next to nothing."""
+        return (), ()
 
     def expectation(self, f: Observable) -> Array:
         """E[f(x)] of any observable, by one pass over the blocks.
@@ -284,6 +299,15 @@ class WeightedStates(StoredStates):
 
     def __repr__(self) -> str:
         return f"WeightedStates({self.n_rows} rows, {len(self.states)} distinct, {self.space!r})"
+
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        values = [("rows", f"{self.n_rows}, {len(self.states)} distinct")]
+        if self.sample_size != self.n_rows:
+            values.append(("sum of their weights", f"{self.sample_size:.6g}"))
+        return tuple(values)
+
+    def _summary_rows(self, n_shown: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        return mean_rows(self.space, self.weights @ self.states[:, :n_shown])
 
     def entropy(self, base: float | None = None) -> float:
         """Plug-in entropy −Σ p ln p of the frequencies in nats, or with a base of 2 in bits.

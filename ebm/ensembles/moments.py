@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 
 from ebm._arrays import as_number
+from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._types import Array
+from ebm.ensembles._mean_rows import mean_rows
 from ebm.errors import CodingError, ModelError, ShapeError
 from ebm.spaces import Binary, Spins, StateSpace
 from ebm.spaces._labels import agreed_names, aligned, refuse_labels
@@ -115,7 +117,7 @@ def _with_error(value: float, error: float) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class Moments(Summarized):
     """Means and covariances of the features of a space.
 
     m_i = E[f_i],  C_ij = E[f_i f_j] − m_i m_j with 1/N (ddof = 0). The features f of two-valued
@@ -160,6 +162,15 @@ class Moments:
     sample_size: float = math.inf
     #: Their heading in tables.
     kind = "moments"
+
+    def _summary(self) -> Summary:
+        values = [("units", str(self.space))]
+        if self.log_partition is not None:
+            values.append(("ln Z", f"{self.log_partition:.10g}"))
+        size = "exact" if math.isinf(self.sample_size) else f"of {self.sample_size:.6g} samples"
+        values.append(("averages", size))
+        columns, rows = mean_rows(self.space, self.mean[:MOST_ROWS])
+        return Summary("Moments", tuple(values), columns, rows, self.space.n if rows else None)
 
     def __post_init__(self) -> None:
         if not isinstance(self.space, StateSpace):

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_integer, in_base
 from ebm._randomness import RandomSource, generator
+from ebm._summary import Summary
 from ebm._types import Array, Indices
 from ebm.ensembles import Ensemble
+from ebm.ensembles._mean_rows import mean_rows
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
 from ebm.enumeration._log_weights import Resolved, Scale
 from ebm.enumeration._products import Totals
@@ -21,6 +24,9 @@ from ebm.model import EnergyModel, checked_energy
 from ebm.spaces import FiniteSpace
 
 __all__ = ["ExactEnsemble"]
+
+#: States whose sums cost next to nothing, even by energies that a user wrote.
+SMALL = 2**16
 
 
 class ExactEnsemble(Ensemble):
@@ -69,6 +75,30 @@ class ExactEnsemble(Ensemble):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r}, log_partition={self.log_partition:.12g})"
+
+    def _summary(self) -> Summary:
+        title = f"exact ensemble of {type(self.model).__name__}"
+        return replace(super()._summary(), title=title)
+
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        values = [("ln Z", f"{self.log_partition:.10g}")]
+        if self._is_quick:
+            values += [
+                ("entropy", f"{self.entropy(base=2):.4f} bits"),
+                ("mean energy", f"{self.mean_energy():.4f} k_B T"),
+            ]
+        return (*values, ("by", self.route))
+
+    def _summary_rows(self, n_shown: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        if not self._is_quick:
+            return (), ()
+        means = self.expectation(lambda states: states)
+        return mean_rows(self.space, means[:n_shown])
+
+    @property
+    def _is_quick(self) -> bool:
+        """Whether sums over all states cost next to nothing."""
+        return self.space.size <= SMALL
 
     @property
     def free_energy(self) -> float:

@@ -10,6 +10,8 @@ import numpy as np
 
 from ebm._arrays import as_integer
 from ebm._randomness import RandomSource
+from ebm._summary import MOST_ROWS, Summarized, Summary
+from ebm._text import written_state
 from ebm._types import Array
 from ebm.enumeration._elimination_plan import EliminationPlan
 from ebm.enumeration._limits import SECONDS_BY_STREAMING, Limits, describe_size, number_of_states
@@ -59,7 +61,7 @@ class SearchRecord:
 
 
 @dataclass(frozen=True, eq=False)
-class GroundState:
+class GroundState(Summarized):
     """States of least energy; made by :func:`ebm.ground_state`.
 
     Parameters
@@ -107,6 +109,17 @@ class GroundState:
             f"GroundState(energy={self.energy:.12g}, degeneracy={number}, {proof}, "
             f"by {self.route}, {self.space!r})"
         )
+
+    def _summary(self) -> Summary:
+        proof = "proven" if self.is_proven else "not proven: no lower one was met"
+        number = "unknown" if self.degeneracy is None else str(self.degeneracy)
+        values = (
+            ("energy", f"{self.energy:.12g} k_B T, {proof}"),
+            ("states of this energy", number),
+            ("by", self.route),
+        )
+        rows = tuple((written_state(state),) for state in self.states[:MOST_ROWS])
+        return Summary("GroundState", values, ("state",), rows, len(self.states))
 
 
 def ground_state(

@@ -14,7 +14,9 @@ from ebm._arrays import as_integer, as_number, as_seconds, read_only
 from ebm._checkpoints import fingerprint
 from ebm._jobs import Answer, Engine, loop, run_jobs
 from ebm._parallel import single_threaded_blas
+from ebm._pictures import picture
 from ebm._randomness import RandomSource, generator
+from ebm._summary import MOST_ROWS, Summarized, Summary
 from ebm._types import Array, Flags
 from ebm.ensembles import Moments
 from ebm.errors import (
@@ -91,7 +93,7 @@ class EdgePrior:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EdgePosterior:
+class EdgePosterior(Summarized):
     """Probabilities of the edges of a network, given data and a prior.
 
     Parameters
@@ -144,6 +146,32 @@ class EdgePosterior:
             f"{len(self.probabilities)} edges expected, largest error {self.errors.max():.2g}, "
             f"{self.prior!r})"
         )
+
+    def _summary(self) -> Summary:
+        pairs = [(i, j) for i in range(self.space.n) for j in range(i + 1, self.space.n)]
+        values = (
+            ("units", str(self.space)),
+            ("rows", f"{self.sample_size:.6g}"),
+            ("edges expected", f"{self.probabilities.sum():.3g} of {len(pairs)}"),
+        )
+        most = np.argsort(-self.probabilities, kind="stable")[:MOST_ROWS]
+        labels = self.space.labels
+        rows = tuple(
+            (
+                " – ".join(labels[unit] for unit in pairs[k]),
+                f"{self.probabilities[k]:.3f}",
+                f"{self.errors[k]:.3f}",
+            )
+            for k in most.tolist()
+        )
+        columns = ("edge", "probability", "Monte-Carlo error")
+        return Summary(
+            "EdgePosterior", values, columns, rows, len(pairs), notes=tuple(self.warnings)
+        )
+
+    def plot(self) -> Any:
+        """The network beside the probabilities, :func:`ebm.plotting.edge_posterior`."""
+        return picture("edge_posterior", self)
 
     @property
     def matrix(self) -> Array:

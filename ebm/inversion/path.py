@@ -16,6 +16,7 @@ from ebm._arrays import as_floats, as_integer, read_only
 from ebm._checkpoints import checkpoint_path, fingerprint, read_checkpoint, write_checkpoint
 from ebm._iterate import iterate
 from ebm._parallel import single_threaded_blas
+from ebm._pictures import picture
 from ebm._progress import entries
 from ebm._types import Array, Flags
 from ebm.ensembles import Ensemble
@@ -113,6 +114,10 @@ class RegularizationPath:
     def __getstate__(self) -> dict[str, Any]:
         # What is made anew on first use need not go to other processes.
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def plot(self, selection: Any = None, *, ax: Any = None) -> Any:
+        """Couplings against the strength, :func:`ebm.plotting.path`."""
+        return picture("path", self, selection, ax=ax)
 
     @cached_property
     def problem(self) -> Any:

@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 
+from ebm._model_summary import coupling_rows
+from ebm._summary import Summarized, Summary
 from ebm._types import Array
 from ebm.errors import EbmError, require_extra
 from ebm.information import FisherInformation
 from ebm.model import ParametricModel
 
 __all__ = ["FitEpoch", "FitResult", "FitStep"]
+
+#: Parameters whose standard errors cost next to nothing.
+QUICK = 500
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class FitEpoch(FitStep):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class FitResult:
+class FitResult(Summarized):
     """A fitted model with its errors and the history of the fit.
 
     Parameters
@@ -171,6 +176,32 @@ class FitResult:
                 likelihood = f"{name}={getattr(self, name):.6f}"
         noun = "iteration" if self.n_iterations == 1 else "iterations"
         return f"FitResult({self.model!r}, {state} in {self.n_iterations} {noun}, {likelihood})"
+
+    def _summary(self) -> Summary:
+        values = [
+            ("model", f"{type(self.model).__name__}, {self.model.space}"),
+            ("fit", ("" if self.converged else "not converged: ") + self.message),
+            ("samples", f"{self.sample_size:.6g}"),
+        ]
+        for label, number in (
+            ("log-likelihood", self.log_likelihood),
+            ("log-pseudolikelihood", self.log_pseudolikelihood),
+        ):
+            if number is not None:
+                values.append((label, f"{number:.6f} nats per sample"))
+        if not math.isnan(self.misfit):
+            values.append(("largest misfit of a moment", f"{self.misfit:.2g} standard deviations"))
+        columns, rows = coupling_rows(self.model, self._quick_errors())
+        return Summary("FitResult", tuple(values), columns, rows, notes=self.warnings)
+
+    def _quick_errors(self) -> Array | None:
+        """Standard errors that are there, or cost next to nothing."""
+        if "standard_errors" not in self.__dict__ and self.n_parameters > QUICK:
+            return None
+        try:
+            return self.standard_errors
+        except EbmError:
+            return None
 
     @cached_property
     def standard_errors(self) -> Array | None:

@@ -211,6 +211,10 @@ class RestrictedBoltzmannMachine(LayerConditionals, ParametricModel):
         size = f"n={self.n}, n_hidden={self.n_hidden}, {self.space!r}"
         return f"RestrictedBoltzmannMachine({size}{kinds})"
 
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        kinds = " – ".join(type(unit).__name__ for unit in self.units)
+        return (("hidden units", f"{self.n_hidden} ({kinds})"),)
+
     @property
     def n(self) -> int:
         """Number of visible units."""

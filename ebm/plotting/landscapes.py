@@ -13,9 +13,9 @@ from ebm.plotting._names import as_drawn
 from ebm.plotting.style import COLORS, MODEL, axes_or_new
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
 
-__all__ = ["disconnectivity_tree", "valley_map"]
+__all__ = ["landscape", "valley_map"]
 
 #: Minima that are drawn.
 MOST = 24
@@ -23,8 +23,8 @@ MOST = 24
 LONGEST_PATTERN = 16
 
 
-def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
-    """Draw which valleys join at which energy: lines end at minima and meet at lowest passes.
+def landscape(landscape: Any, names: Any = None, *, ax: Axes | None = None) -> Axes:
+    """Draw the disconnectivity tree: lines end at minima and meet at the lowest passes.
 
     Two minima lie in one valley at an energy if the tree joins them below it. Disks have the area
     of the weight of the basin. Of more than 24 minima those with the highest barriers are drawn.
@@ -36,11 +36,13 @@ def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
     names : sequence of str or mapping, optional
         A name for each minimum, or states by name: a valley is then called by the states that lie
         in it. By default minima are written as patterns, or numbered where they are long.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; a new figure if not given.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        One panel; passes that are upper bounds are dashed.
+    matplotlib.axes.Axes
+        Passes that are upper bounds are dashed.
 
     Raises
     ------
@@ -51,25 +53,22 @@ def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
     --------
     >>> import ebm
     >>> pair = ebm.landscape(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]))
-    >>> figure = ebm.plotting.disconnectivity_tree(pair, {"up": [1, 1]})
-    >>> [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    >>> ax = ebm.plotting.landscape(pair, {"up": [1, 1]})
+    >>> [label.get_text() for label in ax.get_xticklabels()]
     ['up', '00']
     >>> import matplotlib.pyplot
-    >>> matplotlib.pyplot.close(figure)
+    >>> matplotlib.pyplot.close(ax.figure)
     """
     _require(landscape)
     labels = _labels(landscape, names)
     shown = _most_separate(landscape)
     order = _leaves(landscape, shown)
     place = {k: x for x, k in enumerate(order)}
-    figure, ax = require_extra("matplotlib.pyplot", "plot").subplots(
-        figsize=(max(3.2, 0.9 + 0.27 * len(shown)), 3.4), layout="constrained"
-    )
-    axes_or_new(ax)
+    ax = axes_or_new(ax, size=(max(3.2, 0.9 + 0.27 * len(shown)), 3.4))
     passes = landscape.passes[shown]
     top = max([*passes[np.isfinite(passes)], *landscape.energies[shown]])
     room = 0.06 * (top - landscape.energies[0] or 1.0)
-    line = {"color": "0.25", "lw": 1.0, "solid_capstyle": "round"}
+    line: dict[str, Any] = {"color": "0.25", "lw": 1.0, "solid_capstyle": "round"}
     center = {k: float(place[k]) for k in shown}
     start = {k: float(landscape.energies[k]) for k in shown}
     for k in _joins(landscape, shown):
@@ -97,10 +96,10 @@ def disconnectivity_tree(landscape: Any, names: Any = None) -> Figure:
     notes = [f"{len(shown)} of {len(landscape)} minima"] if len(shown) < len(landscape) else []
     notes += [] if landscape.is_complete else ["dashed: upper bounds"]
     ax.set_title("; ".join(notes), fontsize=8)
-    return figure  # type: ignore[no-any-return]
+    return ax
 
 
-def valley_map(landscape: Any, names: Any = None) -> Figure:
+def valley_map(landscape: Any, names: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw minima in a plane, as far from each other as their states differ, with lowest passes.
 
     Places are the two leading principal coordinates of the numbers of units that differ, moved
@@ -112,38 +111,37 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
     landscape : Landscape
         Result of :func:`ebm.landscape`.
     names : sequence of str or mapping, optional
-        As for :func:`disconnectivity_tree`; by default minima are numbered.
+        As for :func:`landscape`; by default minima are numbered.
+    ax : matplotlib.axes.Axes, optional
+        Axes to draw into; a new figure if not given.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        One panel, colors by energy, barriers written at the lines where there is room.
+    matplotlib.axes.Axes
+        Colors by energy, barriers written at the lines where there is room.
 
     Raises
     ------
     EbmError
-        As for :func:`disconnectivity_tree`.
+        As for :func:`landscape`.
 
     Examples
     --------
     >>> import ebm
     >>> pair = ebm.landscape(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0]))
-    >>> figure = ebm.plotting.valley_map(pair, ["up", "down"])
-    >>> [text.get_text() for text in figure.axes[0].texts]
+    >>> ax = ebm.plotting.valley_map(pair, ["up", "down"])
+    >>> [text.get_text() for text in ax.texts]
     ['1', 'up', 'down']
     >>> import matplotlib.pyplot
-    >>> matplotlib.pyplot.close(figure)
+    >>> matplotlib.pyplot.close(ax.figure)
     """
     _require(landscape)
     shown, numbers = _most_separate(landscape), list(map(str, range(len(landscape))))
     labels = numbers if names is None else _labels(landscape, names)
     places = _apart(_principal_coordinates(landscape.states[shown]))
     place = dict(zip(shown, places.tolist(), strict=True))
-    figure, ax = require_extra("matplotlib.pyplot", "plot").subplots(
-        figsize=(4.8, 3.6), layout="constrained"
-    )
-    axes_or_new(ax)
-    small = {"fontsize": 6.5, "ha": "center", "va": "center"}
+    ax = axes_or_new(ax, size=(4.8, 3.6))
+    small: dict[str, Any] = {"fontsize": 6.5, "ha": "center", "va": "center"}
     halo = [require_extra("matplotlib.patheffects", "plot").withStroke(linewidth=2, foreground="w")]
     # Numbers at lines keep away from the disks, from their labels below, and from each other.
     below = np.array([0.0, np.ptp(places, axis=0).max() / 20])
@@ -160,9 +158,10 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
         middle = _free_place(np.array([x0, y0]), np.array([x1, y1]), written_at)
         if middle is not None:
             written_at.append(middle)
-            ax.text(*middle, f"{barrier:.2g}", color="0.4", path_effects=halo, **small)
+            ax.text(middle[0], middle[1], f"{barrier:.2g}", color="0.4", path_effects=halo, **small)
     disks = ax.scatter(
-        *places.T,
+        places[:, 0],
+        places[:, 1],
         s=_areas(landscape.weights.value[shown]),
         c=landscape.energies[shown],
         cmap="viridis",
@@ -174,14 +173,15 @@ def valley_map(landscape: Any, names: Any = None) -> Figure:
     small |= {"va": "top", "zorder": 4, "path_effects": halo, "textcoords": "offset points"}
     for k, text in zip(shown, written, strict=True):
         down = 2 + 0.5 * np.sqrt(_areas(landscape.weights.value[k]))
-        ax.annotate(text, place[k], (0, -down), **small, **properties)
-    figure.colorbar(disks, ax=ax, label="energy ($k_BT$)", shrink=0.8)
+        ax.annotate(text, tuple(place[k]), (0, -down), **small, **properties)
+    colorbar: Any = ax.figure
+    colorbar.colorbar(disks, ax=ax, label="energy ($k_BT$)", shrink=0.8)
     ax.margins(0.18)
     ax.set(xticks=[], yticks=[])
     ax.set(xlabel="first principal coordinate", ylabel="second principal coordinate")
     bounds = "" if landscape.is_complete else ", upper bounds (dashed)"
     ax.set_title(f"disks: weights of basins; lines: barriers ($k_BT$){bounds}", fontsize=7)
-    return figure  # type: ignore[no-any-return]
+    return ax
 
 
 def _require(landscape: Any) -> None:

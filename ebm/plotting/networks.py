@@ -18,7 +18,7 @@ from ebm.plotting.style import COLORS, INDEPENDENT, axes_or_new
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["network", "regularization_path"]
+__all__ = ["network", "path"]
 
 POSITIVE, NEGATIVE, UNSIGNED = COLORS[0], COLORS[1], "0.25"
 #: What is drawn of a pair with several couplings.
@@ -33,7 +33,7 @@ ALONG, CLEAR = (0.5, 0.38, 0.62, 0.28, 0.72), 0.1
 MOST_NAMES = 60
 
 
-def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = None) -> Axes:
+def path(path: Any, selection: Any = None, *, ax: Axes | None = None) -> Axes:
     """Draw the couplings of a path against the strength λ, which decreases to the right.
 
     Positive couplings are blue, negative ones vermilion and dashed; where a pair has several, their
@@ -63,7 +63,7 @@ def regularization_path(path: Any, selection: Any = None, *, ax: Axes | None = N
     >>> import ebm
     >>> truth = ebm.IsingModel([[0, 0.5, 0], [0.5, 0, 0], [0, 0, 0]], [0, 0, 0])
     >>> path = ebm.inversion.regularization_path(truth, ebm.exact(truth).sample(500, rng=1))
-    >>> ebm.plotting.regularization_path(path).get_xscale()
+    >>> ebm.plotting.path(path).get_xscale()
     'log'
     """
     if not (hasattr(path, "supports") and hasattr(path, "l1")):

@@ -47,10 +47,11 @@ MAX_NAMED_UNITS = 30
 MANY_POINTS = 1500
 
 
-def axes_or_new(ax: Axes | None) -> Axes:
-    """The axes given, or those of a new figure, without top and right spines."""
+def axes_or_new(ax: Axes | None, size: tuple[float, float] | None = None) -> Axes:
+    """The axes given, or those of a new figure of a size, without top and right spines."""
     if ax is None:
-        ax = require_extra("matplotlib.pyplot", "plot").subplots(layout="constrained")[1]
+        pyplot = require_extra("matplotlib.pyplot", "plot")
+        ax = pyplot.subplots(figsize=size, layout="constrained")[1]
     ax.spines[["top", "right"]].set_visible(False)
     return ax
 

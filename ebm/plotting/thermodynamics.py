@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ebm.errors import EbmError, require_extra
 from ebm.plotting.style import MODEL, axes_or_new
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = ["thermodynamics"]
 
@@ -26,9 +24,11 @@ _PANELS = (
 )
 #: Inches of a panel.
 WIDTH, HEIGHT = 2.35, 1.9
+#: Panels in a row.
+N_COLUMNS = 4
 
 
-def thermodynamics(record: Any, quantities: Any = None) -> Figure:
+def thermodynamics(record: Any, quantities: Any = None, *, ax: Any = None) -> NDArray[Any]:
     """Draw quantities of a model against temperature T = 1/β, each in a panel of its own.
 
     Bars are intervals of 95 %, by Student's t with 19 degrees of freedom; exact values have none.
@@ -40,27 +40,30 @@ def thermodynamics(record: Any, quantities: Any = None) -> Figure:
     quantities : sequence of str, optional
         Names of quantities in the order of the panels; by default all with one value at each
         temperature except ln Z, which is −βF.
+    ax : matplotlib.axes.Axes or sequence of them, optional
+        One for each quantity; a new figure with up to four panels in a row if not given.
 
     Returns
     -------
-    matplotlib.figure.Figure
-        Up to four panels in a row; totals are divided by the number of units.
+    ndarray of matplotlib.axes.Axes, (k,)
+        One panel for each quantity; totals are divided by the number of units.
 
     Raises
     ------
     EbmError
-        If ``record`` is no such result or has no such quantity, or one with several values.
+        If ``record`` is no such result or has no such quantity, or one with several values; or if
+        ``ax`` are not one for each quantity.
 
     Examples
     --------
     >>> import ebm
     >>> ring = ebm.IsingModel([[0, 1, 1], [1, 0, 1], [1, 1, 0]], [0, 0, 0])
     >>> record = ebm.thermodynamics(ring, [0.2, 0.4, 0.8])
-    >>> figure = ebm.plotting.thermodynamics(record, ["energy", "heat_capacity"])
-    >>> [axes.get_ylabel() for axes in figure.axes]
+    >>> panels = ebm.plotting.thermodynamics(record, ["energy", "heat_capacity"])
+    >>> [panel.get_ylabel() for panel in panels]
     ['energy $U/n$', 'heat capacity $C/n$']
     >>> import matplotlib.pyplot
-    >>> matplotlib.pyplot.close(figure)
+    >>> matplotlib.pyplot.close(panels[0].figure)
     """
     if not (hasattr(record, "values") and hasattr(record, "betas") and hasattr(record, "method")):
         raise EbmError(
@@ -76,32 +79,40 @@ def thermodynamics(record: Any, quantities: Any = None) -> Figure:
             raise EbmError(f"{name} has several values at each temperature: draw them one by one")
     if not quantities:
         raise EbmError("quantities must name at least one")
-    n_columns = min(4, len(quantities))
-    n_rows = -(-len(quantities) // n_columns)
-    figure: Figure
-    figure, axes = require_extra("matplotlib.pyplot", "plot").subplots(
+    panels = _new_panels(len(quantities)) if ax is None else np.ravel(np.array(ax, dtype=object))
+    if len(panels) != len(quantities):
+        raise EbmError(f"ax must be one for each of {len(quantities)} quantities: {len(panels)}")
+    described = {name: (label, per_unit) for name, label, per_unit in _PANELS}
+    order = np.argsort(record.betas)[::-1]
+    for panel, name in zip(panels, quantities, strict=True):
+        label, per_unit = described.get(name, (name.replace("_", " "), name == "log_partition"))
+        scale = 1 / record.n_units if per_unit else 1.0
+        value = scale * record[name].value
+        low, high = (scale * end for end in record[name].interval())
+        axes_or_new(panel)
+        panel.plot(1 / record.betas[order], value[order], color=MODEL, lw=0.8, alpha=0.6)
+        errors = None if record.is_exact else np.stack([value - low, high - value])
+        points = {"fmt": "o", "ms": 2.5, "mew": 0, "elinewidth": 0.8, "capsize": 1.5}
+        panel.errorbar(1 / record.betas, value, yerr=errors, color=MODEL, **points)
+        panel.set_ylabel("ln Z / n" if name == "log_partition" else label)
+    lowest = panels if ax is not None else panels[-min(N_COLUMNS, len(panels)) :]
+    for panel in lowest:
+        panel.set_xlabel("temperature $T = 1/β$")
+    return panels
+
+
+def _new_panels(n_panels: int) -> NDArray[Any]:
+    """Panels of a new figure, up to four in a row."""
+    n_columns = min(N_COLUMNS, n_panels)
+    n_rows = -(-n_panels // n_columns)
+    _, grid = require_extra("matplotlib.pyplot", "plot").subplots(
         n_rows,
         n_columns,
         figsize=(WIDTH * n_columns, HEIGHT * n_rows),
         layout="constrained",
         squeeze=False,
     )
-    described = {name: (label, per_unit) for name, label, per_unit in _PANELS}
-    order = np.argsort(record.betas)[::-1]
-    for ax, name in zip(axes.flat, quantities, strict=False):
-        label, per_unit = described.get(name, (name.replace("_", " "), name == "log_partition"))
-        scale = 1 / record.n_units if per_unit else 1.0
-        value = scale * record[name].value
-        low, high = (scale * end for end in record[name].interval())
-        axes_or_new(ax)
-        ax.plot(1 / record.betas[order], value[order], color=MODEL, lw=0.8, alpha=0.6)
-        errors = None if record.is_exact else np.stack([value - low, high - value])
-        points = {"fmt": "o", "ms": 2.5, "mew": 0, "elinewidth": 0.8, "capsize": 1.5}
-        ax.errorbar(1 / record.betas, value, yerr=errors, color=MODEL, **points)
-        ax.set_ylabel("ln Z / n" if name == "log_partition" else label)
-    for k, ax in enumerate(axes.flat):
-        if k >= len(quantities):
-            ax.remove()
-        elif k + n_columns >= len(quantities):
-            ax.set_xlabel("temperature $T = 1/β$")
-    return figure
+    for panel in grid.flat[n_panels:]:
+        panel.remove()
+    panels: NDArray[Any] = grid.ravel()[:n_panels]
+    return panels

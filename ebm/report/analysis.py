@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._jobs import interruptible
+from ebm._pictures import picture
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
+from ebm._summary import Printed
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
 from ebm.errors import (
@@ -48,7 +50,7 @@ MAX_UNITS_EXACT = 32
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Report(Sections):
+class Report(Sections, Printed):
     """Statistics of the data and of the fitted model; ``print(report)`` prints them.
 
     Parameters
@@ -91,6 +93,10 @@ class Report(Sections):
 
     def __repr__(self) -> str:
         return f"Report({self.data!r}, {self.route!r})"
+
+    def plot(self) -> Any:
+        """The figure of the report, :func:`ebm.plotting.report_figure`."""
+        return picture("report_figure", self)
 
 
 def analyze(

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ebm._pictures import picture
 from ebm._progress import stage
 from ebm._randomness import RandomSource, generator
+from ebm._summary import Printed
 from ebm._types import Array
 from ebm.ensembles import Ensemble, IncompleteEnsemble, WeightedStates
 from ebm.enumeration import ExactEnsemble
@@ -131,7 +133,7 @@ class Threshold:
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class ItemReport:
+class ItemReport(Printed):
     """Statistics of answers on ordered categories and of the model; ``print(report)`` prints them.
 
     Parameters
@@ -191,6 +193,10 @@ class ItemReport:
 
     def __repr__(self) -> str:
         return f"ItemReport({self.data!r}, {self.route!r})"
+
+    def plot(self) -> Any:
+        """The figure of the report, :func:`ebm.plotting.items_figure`."""
+        return picture("items_figure", self)
 
 
 def analyze_items(

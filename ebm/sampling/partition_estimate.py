@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ebm._summary import Summary
 from ebm.ensembles import Estimate
 
 __all__ = ["LogPartition"]
@@ -46,6 +47,14 @@ class LogPartition(Estimate):
     lower: Estimate | None
     upper: Estimate | None
     message: str
+
+    def _repr_html_(self) -> str:
+        ends = (("at least", self.lower), ("at most", self.upper))
+        bounds = [(label, str(end)) for label, end in ends if end is not None]
+        size = [] if math.isinf(self.effective_size) else [f"{self.effective_size:.0f}"]
+        values = [("ln Z", str(self)), ("method", self.method), *bounds]
+        values += [("effective size", text) for text in size]
+        return Summary("LogPartition", (*values, ("by", self.message))).html()
 
     def __str__(self) -> str:
         if not math.isnan(self.standard_error):

@@ -14,6 +14,7 @@ from ebm._arrays import as_integer
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
 from ebm.ensembles import Ensemble, Moments
+from ebm.ensembles._mean_rows import mean_rows
 from ebm.ensembles.ensemble import Observable, observed
 from ebm.errors import EbmWarning, ModelError, PoorMixingWarning, StuckUnitWarning, warn
 from ebm.sampling._ladder import LadderState
@@ -159,6 +160,25 @@ class Samples(Ensemble):
     def __repr__(self) -> str:
         n_chains, n_draws, _ = self.chains.shape
         return f"Samples({n_chains} chains x {n_draws} draws, {self.space!r})"
+
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        n_chains, n_draws, _ = self.chains.shape
+        names = [self.space.labels[unit] for unit in self.clamped]
+        clamped = [("clamped", ", ".join(names))] if names else []
+        return (("draws", f"{n_draws} of each of {n_chains} chains"), *clamped)
+
+    def _summary_rows(self, n_shown: int) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+        shown = self.chains[:, :, :n_shown]
+        columns, rows = mean_rows(self.space, shown.mean(axis=(0, 1), dtype=np.float64))
+        if self.chains.shape[1] < FEWEST_IN_HALVES or not rows:
+            return columns, rows
+        averages = mean_of_chains(shown, own_means=bool(self.clamped))
+        columns, rows = mean_rows(self.space, averages.value, averages.standard_error)
+        more = zip(rows, averages.effective_size, averages.r_hat, strict=True)
+        return (*columns, "effective draws", "R-hat"), tuple(
+            (*cells, "?" if np.isnan(size) else f"{size:.0f}", "?" if np.isnan(r) else f"{r:.3f}")
+            for cells, size, r in more
+        )
 
     def blocks(self) -> Iterator[tuple[Array, Array]]:
         """All draws, chain after chain, with equal weights."""

@@ -94,6 +94,10 @@ class TemperedSamples(Samples):
             f"{self.round_trips} round trips, {self.space!r})"
         )
 
+    def _summary_values(self) -> tuple[tuple[str, str], ...]:
+        trips = f"{self.round_trips} by {len(self.betas)} temperatures"
+        return (*super()._summary_values(), ("round trips", trips))
+
     @property
     def swap_rates(self) -> Array:
         """Mean probability that a swap of neighboring slots is accepted, (slot − 1,)."""

@@ -139,6 +139,9 @@ class Product(StateSpace):
         shown_names = [] if self.names is None else [f"names={self.names!r}"]
         return f"Product({', '.join(shown_blocks + shown_names)})"
 
+    def __str__(self) -> str:
+        return "; ".join(str(block) for block in self.blocks)
+
     def units(self, block: str | int) -> Indices:
         """Numbers of the units of a block.
 

@@ -337,6 +337,9 @@ class StateSpace(ABC):
             f"{own._suggestion(values, 'space=' if own is self else 'a block of ')}"
         )
 
+    def __str__(self) -> str:
+        return f"{self.n} unit{'s' * (self.n != 1)}, each {self._coding()}"
+
     def _coding_of(self, unit: int) -> StateSpace:
         """The space that says how a unit is coded: this one, unless units differ."""
         return self

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_floats, as_integer, as_seconds
+from ebm._pictures import picture
 from ebm._randomness import RandomSource, generator
+from ebm._summary import Summarized, Summary
 from ebm._text import table
 from ebm._types import Array
 from ebm.ensembles import Estimate
@@ -27,16 +29,13 @@ from ebm.temperature._by_frontier import by_frontier
 from ebm.temperature._enumerated import by_enumeration, seconds_by_enumeration
 from ebm.temperature._quantities import Values
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 __all__ = ["Thermodynamics", "thermodynamics"]
 
 METHODS = ("auto", "exact", "tempering")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Thermodynamics:
+class Thermodynamics(Summarized):
     """Quantities of a model at several temperatures with their errors.
 
     Made by :func:`ebm.thermodynamics`. ``record[name]`` is an :class:`ebm.Estimate` with one entry
@@ -70,17 +69,30 @@ class Thermodynamics:
 
     def __str__(self) -> str:
         """All quantities that are one number at each temperature, four in a line."""
-        names = [name for name, values in self.values.items() if values.ndim == 1]
-        lines = [self.method]
+        names, lines = self._numbers, [self.method]
         for start in range(0, len(names), 4):
             shown = names[start : start + 4]
-            rows = [["T", *shown]]
-            for k, beta in enumerate(self.betas):
-                pairs = [(self.values[name][k], self.errors[name][k]) for name in shown]
-                cells = [str(Estimate(*pair)) if pair[1] else f"{pair[0]:.6g}" for pair in pairs]
-                rows.append([f"{1 / beta:.4g}", *cells])
+            rows = [["T", *shown], *self._rows(shown)]
             lines += ["", *table(rows, ">" * len(rows[0]), indent=0)]
         return "\n".join(lines)
+
+    def _summary(self) -> Summary:
+        columns, rows = ("T", *self._numbers), tuple(map(tuple, self._rows(self._numbers)))
+        return Summary(f"Thermodynamics, {self.method}", (), columns, rows)
+
+    @property
+    def _numbers(self) -> list[str]:
+        """The quantities that are one number at each temperature."""
+        return [name for name, values in self.values.items() if values.ndim == 1]
+
+    def _rows(self, names: list[str]) -> list[list[str]]:
+        """Temperature and quantities, each with its error."""
+        rows = []
+        for k, beta in enumerate(self.betas):
+            pairs = [(self.values[name][k], self.errors[name][k]) for name in names]
+            cells = [str(Estimate(*pair)) if pair[1] else f"{pair[0]:.6g}" for pair in pairs]
+            rows.append([f"{1 / beta:.4g}", *cells])
+        return rows
 
     def __getitem__(self, name: str) -> Estimate:
         if name not in tuple(self.values):
@@ -110,11 +122,10 @@ class Thermodynamics:
                 columns[f"{label}_error"] = self.errors[name][(slice(None), *entry)]
         return require_extra("pandas", "data").DataFrame(columns)
 
-    def figure(self) -> Figure:
-        """All quantities against temperature, :func:`ebm.plotting.thermodynamics`."""
-        from ebm.plotting import thermodynamics as drawn
-
-        return drawn(self)
+    def plot(self, quantities: Any = None, *, ax: Any = None) -> NDArray[Any]:
+        """Quantities against temperature, :func:`ebm.plotting.thermodynamics`."""
+        panels: NDArray[Any] = picture("thermodynamics", self, quantities, ax=ax)
+        return panels
 
 
 def thermodynamics(

@@ -269,12 +269,15 @@ def test_chains_without_round_trips_are_not_trusted():
 
 def test_a_figure_has_a_panel_for_each_quantity(tempered_six):
     pytest.importorskip("matplotlib").use("Agg")
-    figure = tempered_six.figure()
-    assert len(figure.axes) == 7
+    panels = tempered_six.plot()
+    assert len(panels) == len(panels[0].figure.axes) == 7
     exact = ebm.thermodynamics(potts(), BETAS)
-    assert len(exact.figure().axes) == 4
-    figure = ebm.plotting.thermodynamics(tempered_six, "log_partition")
-    assert figure.axes[0].get_ylabel() == "ln Z / n"
+    assert len(exact.plot()) == 4
+    (panel,) = ebm.plotting.thermodynamics(tempered_six, "log_partition", ax=panels[0])
+    assert panel is panels[0]
+    assert panel.get_ylabel() == "ln Z / n"
+    with pytest.raises(EbmError, match="one for each of 2 quantities"):
+        tempered_six.plot(["energy", "entropy"], ax=panel)
     for wrong, match in ((3, "record must be a result of ebm.thermodynamics"),):
         with pytest.raises(EbmError, match=match):
             ebm.plotting.thermodynamics(wrong)

@@ -1,0 +1,11 @@
+"""The picture of a result by name: results stand below the functions that draw them."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def picture(name: str, *arguments: Any, **settings: Any) -> Any:
+    """What the function of this name in ``ebm.plotting`` draws."""
+    return getattr(importlib.import_module("ebm.plotting"), name)(*arguments, **settings)
