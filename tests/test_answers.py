@@ -72,6 +72,8 @@ def test_other_words_are_named_with_their_column(
 def test_words_without_the_setting_are_refused_as_before(tmp_path: Path) -> None:
     with pytest.raises(CodingError, match="holds the labels 'yes' and 'no'"):
         read(tmp_path, "a,b\nyes,no\nno,no\n")
+    with pytest.raises(CodingError, match="which of them is 1, yes='yes' with no='no'"):
+        read(tmp_path, "a,b\nyes,no\nno,no\n")
 
 
 def test_the_command_reads_words_and_names_its_options(
@@ -85,3 +87,8 @@ def test_the_command_reads_words_and_names_its_options(
     assert "column 'a' holds 'j' in 1 cells beside ja and nein/n" in said
     assert "--yes or --no" in said
     assert "--exclude a" in said
+    said = failure(capsys, "fit", path, "--columns", "b")
+    assert "--yes" not in said
+    path.write_text("a,b\nja,n\nnein,ja\n", encoding="utf-8")
+    said = failure(capsys, "fit", path, "--columns", "a")
+    assert "say which of them is 1, --yes nein with --no ja, or the other way round" in said

@@ -152,6 +152,11 @@ def test_sums_that_take_too_long_are_refused(
     couplings = np.triu(np.random.default_rng(0).normal(0, 1, (n, n)), 1)
     ebm.save(ebm.IsingModel(couplings + couplings.T, np.zeros(n)), folder / "large.npz")
     assert "2^60" in failure(capsys, "exact", "large.npz", "--max-seconds", "1")
+    real = ebm.PairwiseModel(ebm.Reals(2), [[-2.0, 0.5], [0.5, -2.0]], [0.1, 0.2])
+    ebm.save(real, folder / "real.npz")
+    assert "--out lists all states" in failure(capsys, "exact", "real.npz", "-o", "x.csv")
+    record, _ = recorded(capsys, "exact", "real.npz")
+    assert record["log_partition_nats"] == ebm.exact(real).log_partition
 
 
 def test_a_table_lists_all_states(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,6 +263,14 @@ def test_an_estimator_without_an_answer_is_left_out_with_its_reason(
     assert [route["name"] for route in record["routes"]][:2] == ["data", "fit"]
     assert "always equal" in failure(capsys, "compare", "same.csv", "--estimators", "tap")
     assert "nothing to compare" in failure(capsys, "compare", "same.csv", "--estimators", "none")
+
+
+def test_too_many_columns_are_refused_before_any_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(folder / "x.npy", np.random.default_rng(0).integers(0, 2, (50, 33)))
+    monkeypatch.setattr("ebm.cli.estimating.exact", None)
+    assert "33 columns have 2^33 states" in failure(capsys, "compare", "x.npy")
 
 
 # Files

@@ -15,8 +15,9 @@ from ebm.cli.options import add_options, check_outputs, positive, say
 from ebm.cli.records import JSON, by_name, require_text, write_record, write_rows
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble, exact
+from ebm.errors import ModelError
 from ebm.io import load
-from ebm.spaces import StateSpace
+from ebm.spaces import FiniteSpace, StateSpace
 
 #: Covariances that are printed, and those that are written.
 _PRINTED, _WRITTEN = 10, 1000
@@ -51,6 +52,8 @@ def _exact(arguments: argparse.Namespace) -> int:
     check_outputs((out, arguments.json), arguments.model, force=arguments.force)
     require_text(out, "--out")
     model = load(arguments.model)
+    if out is not None and not isinstance(model.space, FiniteSpace):
+        raise ModelError(f"--out lists all states, which {model.space!r} does not have: omit it")
     with told():
         ensemble = exact(model, max_seconds=arguments.max_seconds)
         moments, names = ensemble.moments(), feature_labels(ensemble.space)
@@ -62,10 +65,10 @@ def _exact(arguments: argparse.Namespace) -> int:
             "entropy_bits": ensemble.entropy(base=2),
         }
     pairs = _pairs(moments, names)
-    say(_text(ensemble, sums, by_name(names, moments.mean), pairs))
     if out is not None:
         header = (*ensemble.space.labels, "energy_kT", "probability")
         write_rows(out, header, _states(ensemble), force=arguments.force)
+    say(_text(ensemble, sums, by_name(names, moments.mean), pairs))
     record = {
         "n_units": ensemble.space.n,
         "method": ensemble.route,

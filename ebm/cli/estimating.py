@@ -30,10 +30,11 @@ from ebm.comparison import Comparison, compare
 from ebm.comparison.routes import Route
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
-from ebm.errors import EbmError
+from ebm.errors import EbmError, LimitError
 from ebm.io import load
 from ebm.learning import Penalty, fit
 from ebm.models import BoltzmannMachine, IsingModel
+from ebm.report import MAX_UNITS_EXACT
 from ebm.spaces import Binary, Spins
 
 #: Estimators from rows, which take a penalty, and from moments, by the names of their functions.
@@ -46,6 +47,8 @@ _FROM_MOMENTS = (
     "bethe",
     "sessak_monasson",
 )
+#: Units from which on the sums are announced.
+_SLOW_UNITS = 24
 _DEFAULT = ("fit", "pseudolikelihood", "mean_field", "tap", "sessak_monasson")
 _OPTIONS = (
     ("-o --out differences.csv", Path, "write the differences of all routes (.csv .tsv)"),
@@ -74,7 +77,8 @@ def add_compare(commands: Any) -> None:
         help="compare estimators, and saved models, with data",
         description="Infer a pairwise model from a table of two-valued data by several estimators, "
         "and compare the exact moments of each with those of the data; saved models of the same "
-        "units are compared as well. For up to about 28 columns, as all states are summed.",
+        "units are compared as well. For up to "
+        f"{MAX_UNITS_EXACT} columns, as all states are summed.",
         epilog="Exit codes: 0 success; 1 a fit did not converge; 2 an error; 130 interrupted by "
         "Ctrl-C.",
     )
@@ -116,6 +120,7 @@ def _compare(arguments: argparse.Namespace) -> int:
         raise EbmError("--estimators none leaves nothing to compare: name a saved model")
     kind = Spins if arguments.spins else Binary
     data = Ensemble.from_data(rows_of(arguments.data, arguments), space=kind)
+    _require_few(data.space.n)
     penalty = Penalty(arguments.l2, arguments.l2_biases)
     routes: dict[str, Any] = {"data": data}
     left_out: dict[str, str] = {}
@@ -139,6 +144,17 @@ def _compare(arguments: argparse.Namespace) -> int:
     say(comparison)
     _write(comparison, left_out, arguments)
     return 0 if has_converged else 1
+
+
+def _require_few(n: int) -> None:
+    """Refuse units whose states are too many to be summed, and announce what takes minutes."""
+    if n > MAX_UNITS_EXACT:
+        raise LimitError(
+            f"{n} columns have 2^{n} states, and exact moments are taken of at most "
+            f"{MAX_UNITS_EXACT}: choose some with --columns"
+        )
+    if n >= _SLOW_UNITS:
+        tell(f"sums over 2^{n} states for every estimator may take minutes")
 
 
 def _estimated(name: str, data: WeightedStates, penalty: Penalty) -> tuple[Any, bool]:
