@@ -64,7 +64,18 @@ OTHERWISE = {
 }  # fmt: skip
 #: Names of functions, methods and classes; files; and what only a shell has.
 NAMES_OF_FUNCTIONS = {"edge-posterior", "pseudolikelihood", "to-spins", "to-binary", "compare"}
-FILES = {"out", "figure", "json", "table", "map", "edge-figure", "samples-out", "data"}
+FILES = {
+    "out",
+    "figure",
+    "json",
+    "table",
+    "map",
+    "edge-figure",
+    "samples-out",
+    "data",
+    "report",
+    "checkpoint",
+}
 OF_SHELLS = {"help", "quiet", "progress", "no-header", "temperatures", "estimators", "samples"}
 
 

@@ -13,7 +13,7 @@ from ebm.cli.coupling_lists import HEADER, couplings_of, model_of
 from ebm.cli.drawing import told
 from ebm.cli.fitting import add_reading
 from ebm.cli.options import add_options, check_outputs, say
-from ebm.cli.reading import rows_of
+from ebm.cli.reading import READING, rows_of
 from ebm.cli.records import JSON, write_record, write_rows
 from ebm.cli.talk import named
 from ebm.errors import CodingError, EbmError, FileFormatError
@@ -26,8 +26,6 @@ _OUTPUTS = (
     JSON,
     ("--force", None, "overwrite output files"),
 )
-#: Options that are about tables, by their attributes.
-_OF_TABLES = ("columns", "exclude", "missing", "threshold", "header", "drop_missing", "yes", "no")
 _ARCHIVED = "ebm_model.npy"
 
 
@@ -62,7 +60,7 @@ def _convert(arguments: argparse.Namespace) -> int:
     check_outputs((out, arguments.json), source, force=arguments.force)
     suffix = require_suffix(out)
     if holds_model(source):
-        for name in _OF_TABLES:
+        for name in sorted((*READING, "drop_missing")):
             if getattr(arguments, name, None) not in (None, False, []):
                 option = f"--{name.replace('_', '-')}"
                 raise EbmError(f"{option} is for tables, {source} holds a model: leave it out")

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from pathlib import Path
 from typing import Any
 
 from ebm.cli.options import tell
 from ebm.tables import Table, read_table
 
-__all__ = ["reading_options", "rows_of"]
+__all__ = ["READING", "reading_options", "rows_of"]
 
-_NAMES = ("columns", "exclude", "missing", "threshold", "yes", "no", "header")
+#: Arguments of the reader that are options under the same names.
+READING = tuple(set(inspect.signature(read_table).parameters) - {"path", "drop_missing", "layout"})
 
 
 def reading_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Settings of ``read_table`` that every command with data has."""
-    options = {name: getattr(arguments, name) for name in _NAMES}
+    options = {name: getattr(arguments, name) for name in READING}
     at_random = getattr(arguments, "missing_at_random", False)
     return options | {"drop_missing": "never" if at_random else arguments.drop_missing}
 

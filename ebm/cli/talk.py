@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Attributes of arguments that name files to write.
-OUTPUTS = ("out", "json", "figure", "map", "edge_figure", "samples_out", "table")
+OUTPUTS = ("out", "json", "figure", "map", "edge_figure", "samples_out", "table", "report")
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,10 @@ def add_talk(command: Any, *, has_progress: bool) -> None:
     said = "print nothing but errors and the result: the text only where no file is asked for"
     group.add_argument("-q", "--quiet", action="store_true", help=said)
     if has_progress:
-        said = "show progress of short work, too, and where the standard error is no terminal"
+        said = (
+            "show progress of short work, too; where the standard error is no terminal, iterations "
+            "alone, and draws if tqdm is installed"
+        )
         group.add_argument("--progress", action="store_true", help=said)
 
 
