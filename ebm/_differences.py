@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._names import PACKAGE
 from ebm._types import Array, Flags, Indices
 from ebm.errors import EbmError
 
@@ -28,7 +29,7 @@ Along = Callable[[float], Array]
 def is_of_library(model: Any, *methods: str) -> bool:
     """Whether a model has all of these methods from this library, whose tests compare them."""
     homes = (getattr(getattr(type(model), name), "__module__", "") for name in methods)
-    return all(str(home).startswith("ebm.") for home in homes)
+    return all(str(home).startswith(f"{PACKAGE}.") for home in homes)
 
 
 def aside(place: Array, random: np.random.Generator) -> Array:

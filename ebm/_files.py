@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ebm._names import DISTRIBUTION
 from ebm.errors import EbmError, FileFormatError
 
 #: Locks of files; None on systems that have none of this kind.
@@ -100,5 +101,5 @@ def require_version(path: str | os.PathLike[str], version: int, newest: int) -> 
     if version > newest:
         raise FileFormatError(
             f"{path} has format version {version}, this version of ebm reads up to {newest}: "
-            "upgrade ebm-framework"
+            f"upgrade {DISTRIBUTION}"
         )

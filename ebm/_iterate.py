@@ -26,6 +26,7 @@ from ebm._checkpoints import (
     write_checkpoint,
 )
 from ebm._jobs import is_inner, loop
+from ebm._names import PACKAGE
 from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
 
@@ -118,7 +119,9 @@ def _naming_members(solver: Any, loss: Any) -> Iterator[None]:
         yield
     except AttributeError as error:
         owner, home = type(error.obj), type(loss).__module__
-        is_of_loss = error.obj is loss or (home.startswith("ebm.") and owner.__module__ == home)
+        is_of_loss = error.obj is loss or (
+            home.startswith(f"{PACKAGE}.") and owner.__module__ == home
+        )
         if _is_own(solver) or not is_of_loss:
             raise
         members = ", ".join(sorted(name for name in dir(error.obj) if not name.startswith("_")))
@@ -130,7 +133,7 @@ def _naming_members(solver: Any, loss: Any) -> Iterator[None]:
 
 def _is_own(solver: Any) -> bool:
     """Whether a solver, an optimizer or an average is one of the library."""
-    return type(solver).__module__.startswith("ebm.")
+    return type(solver).__module__.startswith(f"{PACKAGE}.")
 
 
 def _run(

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._checkpoints import checkpoint_folder, digest, read_checkpoint, write_checkpoint
+from ebm._names import PACKAGE
 from ebm._parallel import one_thread, single_threaded_blas
 from ebm._processor import processor
 from ebm.errors import EbmError, EbmWarning, warn
@@ -254,7 +255,7 @@ def _packed(shared: tuple[Any, ...], *, is_here: bool) -> Iterator[Package]:
     if len(packed) <= MOST_BYTES:
         yield Package(shared)
         return
-    number, path = tempfile.mkstemp(prefix="ebm-", suffix=".jobs")
+    number, path = tempfile.mkstemp(prefix=f"{PACKAGE}-", suffix=".jobs")
     try:
         with os.fdopen(number, "wb") as file:
             file.write(packed)

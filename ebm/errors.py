@@ -11,6 +11,7 @@ from types import FrameType, ModuleType
 from typing import Any, TypeVar
 
 from ebm._imports import whole_imports
+from ebm._names import DISTRIBUTION, PACKAGE
 
 __all__ = [
     "CodingError",
@@ -52,7 +53,7 @@ Result = TypeVar("Result")
 #: What stands between a user's line and a warning: this library, those that call what it gave
 #: them, and the standard library (a cached property, a thread, a context).
 _PASSING_ON = sys.stdlib_module_names | {
-    *("ebm", "matplotlib", "networkx", "numba", "numpy"),
+    *(PACKAGE, "matplotlib", "networkx", "numba", "numpy"),
     *("pandas", "scipy", "sklearn", "torch", "tqdm"),
 }
 
@@ -219,7 +220,7 @@ def require_extra(module: str, extra: str) -> ModuleType:
     except ImportError as error:
         package = module.split(".")[0]
         raise MissingExtraError(
-            f"this needs {package}, which is not installed: pip install 'ebm-framework[{extra}]'"
+            f"this needs {package}, which is not installed: pip install '{DISTRIBUTION}[{extra}]'"
         ) from error
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from ebm._arrays import as_csr, as_finite, dense, is_sparse, without_diagonal
 from ebm._conditioning import given_form
 from ebm._factor_form import FactorForm, checked_factors
+from ebm._names import PACKAGE
 from ebm._normalization import require_sum
 from ebm._term_keys import checked_terms
 from ebm._types import Array
@@ -358,7 +359,8 @@ def energy_form(model: Any) -> EnergyForm | None:
     if not (isinstance(form, kind) and form.is_checked):
         form = check(form, f"{type(model).__name__}.{method}", model.space)
     # Tests compare those that the library defines.
-    if not (offer.__module__.startswith("ebm.") and model.energy.__module__.startswith("ebm.")):
+    homes = offer.__module__, model.energy.__module__
+    if not all(home.startswith(f"{PACKAGE}.") for home in homes):
         _require_own_energy(model, form, method)
     return form
 

@@ -16,7 +16,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
-    "_imports _version",
+    "_imports _names _version",
     "errors",
     "_types",
     "_arrays",

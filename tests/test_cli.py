@@ -65,7 +65,7 @@ def test_fit_prints_a_report_and_writes_model_numbers_and_figure(
     assert np.allclose(exact(model).moments().mean, rows.mean(axis=0), atol=1e-8)
     record = json.loads(numbers.read_text(encoding="utf-8"))
     assert record["fit"]["converged"] is True
-    assert f"{record['fit']['log_likelihood']:.6f}" in text
+    assert f"{record['fit']['log_likelihood_nats_per_row']:.6f}" in text
     assert figure.read_bytes().startswith(b"\x89PNG")
 
 
@@ -392,8 +392,8 @@ def test_help_says_what_numbers_and_exit_codes_mean(capsys: pytest.CaptureFixtur
     assert "1 it did not converge; 2 an error; 130 interrupted" in said
 
 
-@pytest.mark.parametrize("option", ["--out", "--figure", "--json"])
-def test_outputs_are_files(table: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--figure", "--edge-figure"])
+def test_figures_are_files(table: Path, option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "name a file" in failure(capsys, "fit", table, option, "-")
 
 
@@ -513,7 +513,9 @@ def test_the_module_is_a_command(table: Path) -> None:
     assert done.returncode == 0
     assert "400 x 3" in done.stdout
     assert done.stderr == ""
-    assert command("--version").stdout == f"ebm {ebm.__version__}\n{processor()}\n"
+    folder = Path(ebm.__file__).parent
+    wanted = f"ebm-framework {ebm.__version__} (import ebm), from {folder}\n{processor()}\n"
+    assert command("--version").stdout == wanted
 
 
 def test_the_module_fails_like_a_command(tmp_path: Path) -> None:

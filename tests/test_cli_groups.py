@@ -77,7 +77,7 @@ def test_the_command_prints_and_writes_what_the_library_finds(
 
 def test_settings_reach_the_library(table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     argv = ["compare-groups", str(table), "--by", "3", "--columns", "Ann,side,Bob", "--missing"]
-    argv += ["9", "--drop-missing", "--equal", "couplings", "--pseudo-likelihood", "--l2", "0.01"]
+    argv += ["9", "--drop-missing", "--equal", "couplings", "--pseudolikelihood", "--l2", "0.01"]
     assert main(argv) == 0
     out = capsys.readouterr().out
     assert out.startswith("2 groups over 2 units, by pseudo-likelihood")
@@ -121,7 +121,7 @@ def test_ordered_categories_are_compared_by_their_codes(
     comparison = ebm.compare_groups(levels, by=by, model=model)
     assert str(comparison) in out
     assert str(comparison.permutation_tests(5, rng=0)) in out
-    assert main([*argv, "--pseudo-likelihood"]) == 0
+    assert main([*argv, "--pseudolikelihood"]) == 0
     assert "by pseudo-likelihood" in capsys.readouterr().out
 
 
@@ -142,7 +142,7 @@ def test_large_groups_are_announced(
         ),
         ((), "with --missing-at-random, or leave columns out with --exclude"),
         (
-            ("--missing-at-random", "--pseudo-likelihood"),
+            ("--missing-at-random", "--pseudolikelihood"),
             "group 'yes': 1 of 300 rows have missing cells, and pseudo-likelihood takes complete "
             "rows: leave the others out with --drop-missing, or sum over",
         ),
@@ -155,7 +155,7 @@ def test_large_groups_are_announced(
         (("--drop-missing", "--figure", "t.xyz"), "t.xyz has no suffix of a figure"),
         (
             ("--drop-missing", "--permutations", "9999999", "--max-seconds", "1"),
-            "take fewer draws, --pseudo-likelihood, or raise --max-seconds",
+            "take fewer draws, --pseudolikelihood, or raise --max-seconds",
         ),
     ],
 )

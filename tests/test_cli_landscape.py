@@ -59,9 +59,9 @@ def test_another_model_is_compared_and_quenches_are_told(court, capsys):
     arguments = ["landscape", str(folder / "model.npz"), "--compare", str(folder / "other.npz")]
     assert main(arguments) == 0
     assert capsys.readouterr().out.count("same") == 6
-    quick = [*arguments[:2], "--quenches", "50", "--seed", "3", "--max-seconds", "1e-6"]
+    quick = [*arguments[:2], "--n-quenches", "50", "--seed", "3", "--max-seconds", "1e-6"]
     assert main(quick) == 2
-    assert "lower --quenches" in capsys.readouterr().err
+    assert "lower --n-quenches" in capsys.readouterr().err
     assert main([*arguments[:2], "--table", str(folder / "t.npz")]) == 2
     assert "is text" in capsys.readouterr().err
 

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import ebm
 from ebm.cli import main
 from ebm.cli.command import _parser
 from ebm.cli.options import KEYWORDS, in_options
-from ebm.report import analysis, analyze
+from ebm.comparison import GroupComparison
+from ebm.inversion import EdgePrior, edge_posterior
+from ebm.report import analysis, analyze, analyze_items
+from ebm.sampling import SamplingRun
 from ebm.tables import read_table
 
 #: Arguments with values, as the library writes them.
@@ -37,6 +41,67 @@ def test_every_argument_stands_for_an_option_that_is_there() -> None:
     said = re.findall(r"--[a-z0-9-]+", in_options(others))
     assert len(said) == 7
     assert set(said) <= known
+
+
+#: Functions whose arguments the options of a command stand for.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "fit": (read_table, analyze, analyze_items, ebm.Penalty, EdgePrior, edge_posterior),
+    "demo": (analyze, ebm.Penalty, EdgePrior, edge_posterior),
+    "compare-groups": (read_table, ebm.compare_groups, ebm.Penalty, analyze_items,
+                       GroupComparison.permutation_tests),
+    "compare": (read_table, ebm.Ensemble.from_data, ebm.fit, ebm.Penalty, ebm.exact),
+    "sample": (ebm.sample, SamplingRun),
+    "exact": (ebm.exact,),
+    "table": (ebm.table,),
+    "landscape": (ebm.landscape,),
+    "thermodynamics": (ebm.thermodynamics,),
+    "convert": (read_table,),
+}  # fmt: skip
+#: Options that are called otherwise on purpose, which the page on the command line lists.
+OTHERWISE = {
+    "seed": "rng", "force": "overwrite", "spins": "space", "ordinal": "codes",
+    "transpose": "layout", "long": "layout", "permutations": "n_draws", "parametric": "n_draws",
+}  # fmt: skip
+#: Names of functions, methods and classes; files; and what only a shell has.
+NAMES_OF_FUNCTIONS = {"edge-posterior", "pseudolikelihood", "to-spins", "to-binary", "compare"}
+FILES = {
+    "out",
+    "figure",
+    "json",
+    "table",
+    "map",
+    "edge-figure",
+    "samples-out",
+    "data",
+    "report",
+    "checkpoint",
+}
+OF_SHELLS = {"help", "quiet", "progress", "no-header", "temperatures", "estimators", "samples"}
+
+
+@pytest.mark.parametrize("command", FUNCTIONS)
+def test_options_are_called_as_arguments_are(command: str) -> None:
+    """Whoever adds an option finds here what it is called in Python."""
+    arguments = {name for function in FUNCTIONS[command]
+                 for name in inspect.signature(function).parameters}  # fmt: skip
+    for option in sorted(name for name in options(command) if name.startswith("--")):
+        name = option.removeprefix("--")
+        known = NAMES_OF_FUNCTIONS | FILES | OF_SHELLS | set(OTHERWISE)
+        assert name.replace("-", "_") in arguments or name in known, option
+    # No function here writes files.
+    called_otherwise = {n for n in OTHERWISE if f"--{n}" in options(command)} - {"force"}
+    for name in called_otherwise:
+        assert name not in arguments
+        assert OTHERWISE[name] in arguments, name
+
+
+def test_the_page_lists_options_that_are_called_otherwise() -> None:
+    page = Path(ebm.__file__).parents[1] / "docs" / "command_line.md"
+    if not page.exists():
+        pytest.skip("the documentation is not here")
+    text = page.read_text(encoding="utf-8")
+    for name in OTHERWISE:
+        assert f"`--{name}`" in text
 
 
 def test_arguments_of_the_library_have_options() -> None:

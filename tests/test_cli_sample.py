@@ -95,7 +95,7 @@ def test_chains_where_they_are_asked_for(
 ) -> None:
     model = saved(MACHINE, tmp_path)
     path = tmp_path / "draws.npy"
-    options = ("--chains", 3, "--burn-in", 20, "--thin", 2, "--seed", 5)
+    options = ("--n-chains", 3, "--burn-in", 20, "--thin", 2, "--seed", 5)
     assert sampled(model, "-n", 1000, *options, "-o", path) == 0
     samples = ebm.sample(
         MACHINE, n_draws=334, n_chains=3, burn_in=20, run=ebm.sampling.SamplingRun(thin=2), rng=5
@@ -123,7 +123,7 @@ def test_chains_that_disagree_end_with_1_and_their_draws(
 ) -> None:
     """Two valleys that single-unit flips do not leave."""
     model = ebm.IsingModel(3 * (np.ones((8, 8)) - np.eye(8)), np.zeros(8))
-    argv = (saved(model, tmp_path), "-n", 80, "--chains", 8, "--seed", 1)
+    argv = (saved(model, tmp_path), "-n", 80, "--n-chains", 8, "--seed", 1)
     assert sampled(*argv, "-o", tmp_path / "x.csv") == 1
     err = capsys.readouterr().err
     assert "R-hat above 1.05: the chains do not agree, raise --burn-in and --thin" in err
@@ -135,18 +135,18 @@ def test_units_that_never_change_are_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = ebm.BoltzmannMachine(np.zeros((2, 2)), [0.1, 60.0], names=["free", "stuck"])
-    assert sampled(saved(model, tmp_path), "-n", 200, "--chains", 2) == 0
+    assert sampled(saved(model, tmp_path), "-n", 200, "--n-chains", 2) == 0
     assert capsys.readouterr().err.count("unit 'stuck' never changes") == 1
     model = ebm.BoltzmannMachine(np.zeros((1, 1)), [60.0])
     ebm.save(model, tmp_path / "all.npz")
-    assert sampled(tmp_path / "all.npz", "-n", 200, "--chains", 2) == 1
+    assert sampled(tmp_path / "all.npz", "-n", 200, "--n-chains", 2) == 1
 
 
 def test_few_draws_say_nothing_of_the_chains(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = saved(MACHINE, tmp_path)
-    assert sampled(model, "-n", 3, "--chains", 10) == 0
+    assert sampled(model, "-n", 3, "--n-chains", 10) == 0
     out, err = capsys.readouterr()
     assert "3 draws of 3 Gibbs chains" in err
     assert "cannot be said" in err
@@ -188,7 +188,7 @@ def test_outputs_are_refused_before_any_work(
         assert "named twice" in failure(capsys, model, "-o", model, "--force")
         assert "no such folder" in failure(capsys, model, "-o", tmp_path / "absent" / "x.csv")
         assert "suffix .txt, wanted .csv" in failure(capsys, model, "-o", tmp_path / "x.txt")
-        assert "'-' is none" in failure(capsys, model, "-o", "-")
+        assert "both go to the standard output" in failure(capsys, model, "--json", "-")
     assert old.read_text(encoding="utf-8") == "precious"
     assert sampled(model, "-o", old, "--force") == 0
     assert old.read_text(encoding="utf-8").startswith("Ann,Bob,Cid\n")
@@ -201,7 +201,7 @@ def test_too_many_draws_are_refused(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize(
     "options",
-    [["-n", "0"], ["-n", "x"], ["--chains", "0"], ["--burn-in", "-1"], ["--thin", "1.5"],
+    [["-n", "0"], ["-n", "x"], ["--n-chains", "0"], ["--burn-in", "-1"], ["--thin", "1.5"],
      ["--seed", "-1"], []],
 )  # fmt: skip
 def test_wrong_usage_exits_with_2(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:

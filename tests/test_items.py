@@ -196,7 +196,7 @@ class TestMissingAnswers:
         assert max(map(len, text.splitlines())) <= 80
         numbers = json.loads(json.dumps(of_incomplete.to_dict(), allow_nan=False))
         assert sum(numbers["summary"]["n_missing"]) == n_missing
-        assert numbers["plug_in_entropy"] is None
+        assert numbers["plug_in_entropy_bits"] is None
 
     def test_its_figure_leaves_out_the_sums(self, of_incomplete):
         figure = ebm.plotting.items_figure(of_incomplete)

@@ -341,8 +341,8 @@ def test_long_lists_are_cut_and_counted() -> None:
 def test_both_codings_tell_the_same_story() -> None:
     rows = drawn(2000)
     binary, spins = analyze(rows).to_dict(), analyze(2 * rows - 1, space=Spins).to_dict()
-    assert binary["fit"]["log_likelihood"] == pytest.approx(
-        spins["fit"]["log_likelihood"], abs=1e-10
+    assert binary["fit"]["log_likelihood_nats_per_row"] == pytest.approx(
+        spins["fit"]["log_likelihood_nats_per_row"], abs=1e-10
     )
     assert binary["entropies"] == pytest.approx(spins["entropies"], abs=1e-8)
     assert binary["summary"]["rates"] == pytest.approx(spins["summary"]["rates"])
@@ -351,8 +351,9 @@ def test_both_codings_tell_the_same_story() -> None:
     )
     for w, j in zip(binary["couplings"]["strongest"], spins["couplings"]["strongest"], strict=True):
         assert w["units"] == j["units"]
-        assert w["value"] == pytest.approx(4 * j["value"], rel=1e-6)
-        assert w["standard_error"] == pytest.approx(4 * j["standard_error"], rel=1e-6)
+        assert w["value_kT"] == pytest.approx(4 * j["value_kT"], rel=1e-6)
+        error, other = (c["value_kT_standard_error"] for c in (w, j))
+        assert error == pytest.approx(4 * other, rel=1e-6)
 
 
 @pytest.mark.parametrize("l2", [0.0, 0.1])
@@ -616,7 +617,7 @@ def test_three_units_that_never_show_a_pattern_are_named() -> None:
     report = analyze(rows, names=NAMES[:3])
     assert any(all(repr(name) in text for name in NAMES[:3]) for text in report.warnings)
     unbounded = report.to_dict()["couplings"]["strongest"]
-    assert any(c["standard_error"] is None for c in unbounded)
+    assert any(c["value_kT_standard_error"] is None for c in unbounded)
     assert "no bound" in str(report)
 
 

@@ -88,7 +88,7 @@ def test_a_report_by_chains_says_so(monkeypatch):
     assert text.count("±") >= 2
     assert max(map(len, str(report).splitlines())) <= 80
     assert report.comparison.gamma < 0.3
-    exact = report.to_dict()["entropies"]["pairwise"]
+    exact = report.to_dict()["entropies"]["pairwise_bits"]
     monkeypatch.undo()
     assert abs(exact - analyze(rows(Binary)).entropies.pairwise) < 0.05
     assert len(report_figure(report).axes) >= 6
@@ -196,4 +196,4 @@ def test_an_error_of_log_partition_that_would_be_too_small_is_refused(monkeypatc
     monkeypatch.setattr(analysis, "MAX_UNITS_EXACT", N - 1)
     report = analyze(rows(Binary))
     assert "its error is not to be trusted" in " ".join(str(report).split())
-    assert report.to_dict()["fit"]["log_likelihood_error"] is None
+    assert report.to_dict()["fit"]["log_likelihood_nats_per_row_standard_error"] is None

@@ -461,26 +461,27 @@ def test_two_rows_in_order_are_no_index(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "mapping"),
+    ("first", "second", "yes"),
     [
-        ("y", "n", "{'n': 0, 'y': 1}"),
-        ("n", "y", "{'n': 0, 'y': 1}"),
-        ("Yes", "No", "{'No': 0, 'Yes': 1}"),
-        ("T", "F", "{'F': 0, 'T': 1}"),
-        ("On", "OFF", "{'OFF': 0, 'On': 1}"),
-        ("present", "absent", "{'absent': 0, 'present': 1}"),
-        ("yea", "nay", "{'nay': 0, 'yea': 1}"),
-        ("rep", "dem", "{'dem': 0, 'rep': 1}"),
+        ("y", "n", "y"),
+        ("n", "y", "y"),
+        ("Yes", "No", "Yes"),
+        ("T", "F", "T"),
+        ("On", "OFF", "On"),
+        ("present", "absent", "present"),
+        ("yea", "nay", "yea"),
+        ("rep", "dem", "rep"),
     ],
 )
-def test_two_labels_suggest_a_mapping(
-    tmp_path: Path, first: str, second: str, mapping: str
-) -> None:
+def test_two_labels_suggest_which_is_one(tmp_path: Path, first: str, second: str, yes: str) -> None:
     path = write(tmp_path, f"a,b\n{first},1\n{second},0\n{first},0\n")
-    with pytest.raises(CodingError, match=r"column 'a' .*map\(.*exclude=\['a'\]$") as error:
+    no = first if yes == second else second
+    with pytest.raises(CodingError, match=r"column 'a' .*exclude=\['a'\]$") as error:
         read_table(path)
-    assert f"map({mapping})" in str(error.value)
+    assert f"yes={yes!r} with no={no!r}" in str(error.value)
     assert ("or the other way round" in str(error.value)) == (first == "rep")
+    table = read_table(path, yes=yes, no=no)
+    assert table.states[:, 0].tolist() == [int(word == yes) for word in (first, second, first)]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
-"""The command line: ``ebm fit``, ``compare-groups``, ``sample``, ``landscape`` and ``demo``."""
+"""The command line: ``ebm fit``, ``sample``, ``exact``, ``compare``, ``landscape`` and others."""
 
 import sys
 from collections.abc import Sequence
+
+from ebm._names import PROGRAM
 
 __all__ = ["main"]
 
@@ -11,6 +13,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         from ebm.cli import command
     except KeyboardInterrupt:
-        sys.stderr.write("ebm: interrupted\n")
+        sys.stderr.write(f"{PROGRAM}: interrupted\n")
         return 130
     return command.main(argv)

@@ -11,16 +11,43 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
-from ebm import __version__
-from ebm._processor import processor
+from ebm._names import PROGRAM
 from ebm._text import one_line
-from ebm.cli import comparing, drawing, fitting, mapping
+from ebm.cli import (
+    averaging,
+    comparing,
+    converting,
+    drawing,
+    estimating,
+    fitting,
+    heating,
+    listing,
+    mapping,
+)
+from ebm.cli.examples import EXAMPLES, add_examples
 from ebm.cli.options import in_options
+from ebm.cli.origin import Version
+from ebm.cli.streams import streams
+from ebm.cli.talk import add_talk, named, talking
 from ebm.errors import EbmError, MissingExtraError
 
 __all__ = ["main"]
 
 _FAILED, _INTERRUPTED = 2, 130
+_COMMANDS = (
+    fitting.add_fit,
+    drawing.add_sample,
+    averaging.add_exact,
+    listing.add_table,
+    estimating.add_compare,
+    comparing.add_compare_groups,
+    mapping.add_landscape,
+    heating.add_thermodynamics,
+    converting.add_convert,
+    fitting.add_demo,
+)
+#: Commands whose work has steps that can be shown.
+_WITH_PROGRESS = {"fit", "sample", "compare", "compare-groups", "demo"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,9 +61,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         # A terminal encoding without some characters must not stop a report.
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     given = sys.argv[1:] if argv is None else argv
-    arguments.written = shlex.join(["ebm", *map(str, given)])
+    arguments.written = shlex.join([PROGRAM, *map(str, given)])
     try:
-        with _Interrupts():
+        with _Interrupts(), talking(arguments), streams(arguments):
             code: int = arguments.run(arguments)
             return code
     except KeyboardInterrupt:
@@ -50,37 +77,28 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _complain(text: str) -> None:
     """A sentence on the standard error stream, which replaces a line of progress on a terminal."""
     start = "\r\x1b[K" if sys.stderr.isatty() else ""
-    print(f"{start}ebm: {text}", file=sys.stderr)
+    print(f"{start}{PROGRAM}: {named(text)}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="ebm",
+        prog=PROGRAM,
         description="Fit a Boltzmann machine to binary data, report on the fit, draw from the "
-        "model, and map its energy.",
+        "model, sum over its states, map its energy, and take it to other temperatures.",
         epilog="Exit codes: 0 success; 1 a fit did not converge or chains did not mix; 2 an "
         "error; 130 interrupted by Ctrl-C.",
     )
-    parser.add_argument(
-        "--version", action=_Version, nargs=0, help="show version, processor and BLAS, and exit"
-    )
+    said = "print which distribution this is, its version, where it lies, processor and BLAS"
+    parser.add_argument("--version", action=Version, nargs=0, help=said)
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{fit,compare-groups,sample,landscape,demo}"
+        dest="command", required=True, metavar=f"{{{','.join(EXAMPLES)}}}"
     )
-    fitting.add_fit(commands)
-    comparing.add_compare_groups(commands)
-    drawing.add_sample(commands)
-    mapping.add_landscape(commands)
-    fitting.add_demo(commands)
+    for add in _COMMANDS:
+        add(commands)
+    for name, command in commands.choices.items():
+        add_talk(command, has_progress=name in _WITH_PROGRESS)
+    add_examples(commands)
     return parser
-
-
-class _Version(argparse.Action):
-    """What the last bits of results depend on."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        print(f"ebm {__version__}\n{processor()}")
-        parser.exit()
 
 
 def _of_no_option(unknown: list[str], parser: argparse.ArgumentParser) -> str:
@@ -89,7 +107,8 @@ def _of_no_option(unknown: list[str], parser: argparse.ArgumentParser) -> str:
     actions = parser._actions
     commands = next(a.choices for a in actions if isinstance(a, argparse._SubParsersAction))
     owners = [name for name, of in commands.items() if option in of.format_help().split()]
-    known = f" ({option} is an option of ebm {' and ebm '.join(owners)})" if owners else ""
+    commands_of = " and ".join(f"{PROGRAM} {name}" for name in owners)
+    known = f" ({option} is an option of {commands_of})" if owners else ""
     return f"unrecognized arguments: {' '.join(unknown)}{known}"
 
 

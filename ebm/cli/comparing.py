@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
-import sys
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli.fitting import DATA_FILES, INCOMPLETE, PENALTIES, add_coding, add_reading
 from ebm.cli.options import (
@@ -27,6 +23,9 @@ from ebm.cli.options import (
     tell,
     write_figure,
 )
+from ebm.cli.reading import reading_options
+from ebm.cli.records import JSON, require_text, write_record, write_rows
+from ebm.cli.talk import shows_progress
 from ebm.comparison import GroupComparison, ResampledTests, compare_groups
 from ebm.comparison._grouped_rows import of_group, sorted_labels
 from ebm.comparison.group_comparison import EXACT_UNITS, is_summed
@@ -37,13 +36,12 @@ from ebm.models import OrdinalModel
 from ebm.report.items import flat_model, require_chosen
 from ebm.spaces import Binary, FiniteSpace, Spins
 from ebm.tables import Table, as_levels, read_labelled_table
-from ebm.tables.write_table import require_suffix
 
 #: Smallest number of units for which exact fits of groups take minutes.
 _SLOW_UNITS = 20
 #: Advice of the library, and the options that follow it.
 _AS_OPTIONS = (
-    ("loss=ebm.inversion.Pseudolikelihood()", "--pseudo-likelihood"),
+    ("loss=ebm.inversion.Pseudolikelihood()", "--pseudolikelihood"),
     ("max_seconds=", "--max-seconds "),
     ("raise max_seconds and give an executor", "raise --max-seconds"),
     ("take permutation_tests", "take --permutations"),
@@ -56,7 +54,7 @@ _AS_OPTIONS = (
         "leave the others out, or sum over what cells might hold with loss=ebm.Likelihood(), which "
         "takes about 28 two-valued units",
         "leave the others out with --drop-missing, or sum over what cells might hold, up to "
-        f"{EXACT_UNITS} columns and without --pseudo-likelihood",
+        f"{EXACT_UNITS} columns and without --pseudolikelihood",
     ),
 )
 _TESTS = (
@@ -69,8 +67,18 @@ _TESTS = (
 _OUTPUTS = (
     ("--figure differences.png", Path, "draw the differences with their intervals"),
     ("--table differences.csv", Path, "write all differences with errors and p-values (.csv .tsv)"),
+    JSON,
     ("--force", None, "overwrite output files"),
 )  # fmt: skip
+#: Keys of JSON in place of names of columns, tests of all couplings, and why values are null.
+_KEYS = {"difference": "difference_kT", "standard_error": "difference_kT_standard_error"}
+_GLOBAL = ("structure", "strength")
+_REASONS = {
+    "log_likelihood_nats_per_row": "pseudo-likelihood knows no likelihood",
+    "log_likelihood_nats": "pseudo-likelihood knows no likelihood",
+    "statistic": "this test needs fits without a penalty, and more rows than parameters",
+    "p": "this test needs fits without a penalty, and more rows than parameters",
+}
 
 
 def add_compare_groups(commands: Any) -> None:
@@ -93,7 +101,7 @@ def add_compare_groups(commands: Any) -> None:
     said = "what is tested for equality; each in turn by default"
     command.add_argument("--equal", choices=["biases", "couplings", "all"], help=said)
     said = "fit by pseudo-likelihood whatever the number of columns"
-    command.add_argument("--pseudo-likelihood", action="store_true", help=said)
+    command.add_argument("--pseudolikelihood", action="store_true", help=said)
     add_options(command, PENALTIES)
     add_options(command, _TESTS)
     add_options(command, _OUTPUTS)
@@ -105,13 +113,12 @@ def add_compare_groups(commands: Any) -> None:
 def _compare(arguments: argparse.Namespace) -> int:
     """Compare, print and write."""
     check_outputs(
-        (arguments.figure, arguments.table),
+        (arguments.figure, arguments.table, arguments.json),
         arguments.data,
         force=arguments.force,
         figures=[arguments.figure],
     )
-    if arguments.table is not None and require_suffix(arguments.table) in (".npy", ".npz"):
-        raise EbmError(f"--table {arguments.table} is text, name a .csv or .tsv file")
+    require_text(arguments.table, "--table")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", EbmWarning)
         try:
@@ -142,9 +149,7 @@ def _compared(
     """Notes on the table, the comparison, and its tests by draws."""
     if arguments.ordinal and arguments.threshold is not None:
         raise EbmError("--threshold is for two-valued data: leave it out beside --ordinal")
-    names = ("columns", "exclude", "missing", "threshold", "header", "part")
-    options = {name: getattr(arguments, name) for name in names}
-    options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
+    options = reading_options(arguments)
     table, labels = read_labelled_table(arguments.data, arguments.by, **options)
     if table.doubt:
         tell(table.doubt)
@@ -155,16 +160,16 @@ def _compared(
     if arguments.ordinal:
         table, model = _items(table, labels, arguments)
         coding, space = {"model": model}, model.space
-    if not arguments.pseudo_likelihood and is_summed(space) and space.size >= 2**_SLOW_UNITS:
+    if not arguments.pseudolikelihood and is_summed(space) and space.size >= 2**_SLOW_UNITS:
         tell(
             f"exact fits of {space.n} columns sum over {space.size_as_powers} states many "
-            "times and may take minutes; --pseudo-likelihood takes seconds"
+            "times and may take minutes; --pseudolikelihood takes seconds"
         )
     comparison = compare_groups(
         table,
         by=labels,
         equal=arguments.equal,
-        loss=Pseudolikelihood() if arguments.pseudo_likelihood else None,
+        loss=Pseudolikelihood() if arguments.pseudolikelihood else None,
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         missing_at_random=arguments.missing_at_random,
         **coding,
@@ -172,7 +177,7 @@ def _compared(
     settings = {
         "rng": arguments.seed,
         "max_seconds": arguments.max_seconds,
-        "progress": sys.stderr.isatty(),
+        "progress": shows_progress(),
     }
     kinds = (
         (arguments.permutations, comparison.permutation_tests),
@@ -208,22 +213,56 @@ def _items(
 def _write(
     comparison: GroupComparison, tests: list[ResampledTests], arguments: argparse.Namespace
 ) -> None:
+    header, rows = _table(comparison, tests)
     if arguments.table is not None:
-        with atomic_write(arguments.table, overwrite=arguments.force) as file:
-            tabs = arguments.table.suffix.lower() == ".tsv"
-            file.write(_table(comparison, tests, "\t" if tabs else ",").encode())
+        cells = [[*names, *(f"{value:.6g}" for value in numbers)] for names, numbers in rows]
+        write_rows(arguments.table, header, cells, force=arguments.force)
+    keys = [_KEYS.get(name, name) for name in header]
+    record = {
+        "groups": {
+            label: {
+                "n_rows": rows_of.sample_size,
+                "log_likelihood_nats_per_row": fit.log_likelihood,
+            }
+            for label, rows_of, fit in zip(
+                comparison.groups, comparison.data, comparison.fits, strict=True
+            )
+        },
+        "equalities": [
+            {
+                "equal": test.equal,
+                "method": test.method,
+                "statistic": test.statistic,
+                "degrees_of_freedom": test.degrees_of_freedom,
+                "p": test.p_value,
+                "log_likelihood_nats": test.log_likelihood,
+            }
+            for test in comparison.equalities
+        ],
+        "differences": [
+            dict(zip(keys, (*names, *numbers), strict=True)) for names, numbers in rows
+        ],
+        "tests_by_draws": [
+            {"null": test.null, "n_draws": test.n_draws, "n_failed": test.n_failed}
+            | {f"{name}_statistic": getattr(test, name).statistic for name in _GLOBAL}
+            | {f"{name}_p": getattr(test, name).p_value for name in _GLOBAL}
+            for test in tests
+        ],
+    }
+    path, force = arguments.json, arguments.force
+    write_record("compare-groups", record, path, force=force, reasons=_REASONS)
     if arguments.figure is not None:
         write_figure(comparison.plot().figure, arguments.figure, force=arguments.force)
 
 
-def _table(comparison: GroupComparison, tests: list[ResampledTests], delimiter: str) -> str:
-    """All differences from the first group as text; tests by draws are of all groups together."""
+def _table(
+    comparison: GroupComparison, tests: list[ResampledTests]
+) -> tuple[list[str], list[tuple[list[str], list[float]]]]:
+    """All differences from the first group; tests by draws are of all groups together."""
     names = "difference standard_error z p p_holm p_benjamini_hochberg".split()
     of_tests = [f"{kind} ({test.null})" for test in tests for kind in ("p", "p_max", "p_holm")]
-    lines = io.StringIO()
-    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
-    writer.writerow(["coupling", "reference", "group", *names, *of_tests])
     by_draws = [column for test in tests for column in (test.p_values, test.p_max, test.p_holm)]
+    rows = []
     for each in comparison.differences:
         columns = (
             each.values,
@@ -235,6 +274,5 @@ def _table(comparison: GroupComparison, tests: list[ResampledTests], delimiter: 
             *by_draws,
         )
         for name, *numbers in zip(each.names, *columns, strict=True):
-            cells = [f"{float(number):.6g}" for number in numbers]
-            writer.writerow([name, each.reference, each.group, *cells])
-    return lines.getvalue()
+            rows.append(([name, each.reference, each.group], [float(value) for value in numbers]))
+    return ["coupling", "reference", "group", *names, *of_tests], rows

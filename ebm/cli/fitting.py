@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -14,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from ebm import datasets
-from ebm._files import atomic_write
 from ebm._text import wrapped
 from ebm.cli import drawing
 from ebm.cli.options import (
@@ -35,6 +32,9 @@ from ebm.cli.options import (
     three_names,
     write_figure,
 )
+from ebm.cli.reading import reading_options
+from ebm.cli.records import write_record
+from ebm.cli.talk import says_notes, shows_progress
 from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import (
     CodingError,
@@ -56,6 +56,7 @@ from ebm.report import (
     analyze_items,
 )
 from ebm.report._edges import with_edges
+from ebm.report._json_keys import REASONS
 from ebm.spaces import Binary, Spins
 from ebm.tables import Table, read_table
 from ebm.tables.binarize import codes_doubt
@@ -83,6 +84,8 @@ _READING = (
     ("--threshold T", cut, "1 where a value is above T, 0 elsewhere; T is a number, mean or median "
      "of each column, or such for columns by name as in a=1.5,b=mean"),
     ("--part NAME", str, "the sheet of a workbook, or the array of a .npz or .mat file"),
+    ("--yes WORD", name_list, "words that mean 1, such as yes,y or ja; needs --no"),
+    ("--no WORD", name_list, "words that mean 0"),
 )  # fmt: skip
 INCOMPLETE = (
     ("--drop-missing", None, "leave out incomplete rows"),
@@ -167,7 +170,10 @@ def add_coding(command: Any) -> None:
 
 def add_demo(commands: Any) -> None:
     """Add the command ``demo`` to those of a parser."""
-    demo = commands.add_parser("demo", help="fit the bundled spikes of ten cells")
+    said = "fit the bundled spikes of ten cells"
+    demo = commands.add_parser(
+        "demo", help=said, description=f"{said.capitalize()}.", epilog=EXIT_CODES
+    )
     _add_settings(demo)
     demo.set_defaults(run=_fit, data=None, ordinal=None)
 
@@ -237,13 +243,10 @@ def _written(path: Path | None) -> tuple[int, int] | None:
 
 
 def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
-    names = ("columns", "exclude", "missing", "threshold", "header", "part")
-    options = {name: getattr(arguments, name) for name in names}
-    options["drop_missing"] = "never" if arguments.missing_at_random else arguments.drop_missing
     layout = arguments.long or ("transposed" if arguments.transpose else "wide")
     needs_complete_rows = _refuse_contradictions(arguments)
     try:
-        table = read_table(arguments.data, layout=layout, **options)
+        table = read_table(arguments.data, layout=layout, **reading_options(arguments))
     except MissingValueError as error:
         if not needs_complete_rows:
             raise
@@ -303,7 +306,7 @@ def _fit_items(table: Table, arguments: argparse.Namespace) -> ItemReport:
         penalty=Penalty(arguments.l2, arguments.l2_biases),
         rng=arguments.seed,
         checkpoint=arguments.checkpoint,
-        progress=sys.stderr.isatty(),
+        progress=shows_progress(),
         missing_at_random=arguments.missing_at_random,
     )
     return items_in_options(report)
@@ -370,7 +373,7 @@ def _analyzed(
         center="mean" if arguments.center == "mean" else 0.0,
         rng=arguments.seed,
         checkpoint=arguments.checkpoint,
-        progress=n >= _SLOW_UNITS and sys.stderr.isatty(),
+        progress=shows_progress(n >= _SLOW_UNITS),
         k_pairwise=arguments.k_pairwise,
     )
     report = report_in_options(replace(report, warnings=(*notes, *report.warnings)))
@@ -381,7 +384,7 @@ def _analyzed(
         "coupling_width": arguments.coupling_width,
     }
     prior = EdgePrior(**{name: value for name, value in given.items() if value is not None})
-    how = {"max_seconds": arguments.max_seconds, "progress": True}
+    how = {"max_seconds": arguments.max_seconds, "progress": says_notes()}
     return with_edges(report, prior, arguments.seed, **how)
 
 
@@ -389,9 +392,8 @@ def _write(report: Report | ItemReport, arguments: argparse.Namespace) -> None:
     if arguments.out is not None and report.model is not None:
         save(report.model, arguments.out, overwrite=arguments.force)
     if arguments.json is not None:
-        text = json.dumps(report.to_dict(), indent=2, allow_nan=False, ensure_ascii=False)
-        with atomic_write(arguments.json, overwrite=arguments.force) as file:
-            file.write(text.encode() + b"\n")
+        entries, path = report.to_dict(), arguments.json
+        write_record(arguments.command, entries, path, force=arguments.force, reasons=REASONS)
     if arguments.report is not None:
         report.save_report(
             arguments.report,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import secrets
 from pathlib import Path
 from typing import Any
 
-from ebm._files import atomic_write
+import numpy as np
+
 from ebm._landscape import Landscape, landscape
+from ebm._landscape.changes import LandscapeChanges
+from ebm._landscape.transitions import Transitions
 from ebm.cli.drawing import told
 from ebm.cli.options import (
     add_options,
@@ -22,12 +23,13 @@ from ebm.cli.options import (
     tell,
     write_figure,
 )
-from ebm.errors import EbmError
+from ebm.cli.records import JSON, by_name, estimated, require_text, write_record, write_rows
+from ebm.cli.talk import named
+from ebm.ensembles import Estimate
 from ebm.io import load
 from ebm.plotting import landscape as disconnectivity_tree
 from ebm.plotting import valley_map
 from ebm.tables import read_table
-from ebm.tables.write_table import require_suffix
 
 _OPTIONS = (
     ("--data rows.csv", Path, "rows in the order of time: time in each valley, and transitions; "
@@ -36,12 +38,22 @@ _OPTIONS = (
     ("--figure tree.png", Path, "draw the disconnectivity tree"),
     ("--map map.png", Path, "draw a map of the valleys"),
     ("--table minima.csv", Path, "write all minima with basins and passes (.csv .tsv)"),
-    ("--quenches N", count, "uniform states, and draws, from which quenches start where the states "
-     "are too many (default 4000)"),
+    JSON,
+    ("--n-quenches N", count, "uniform states, and draws, from which quenches start where the "
+     "states are too many (default 4000)"),
     ("--seed N", non_negative, "seed of quenches; random by default, and printed"),
     ("--max-seconds S", positive, "longest time for sums over all states (default 60)"),
     ("--force", None, "overwrite output files"),
 )  # fmt: skip
+#: Why numbers have no value.
+_REASONS = {
+    "seed": "all states were looked at, nothing was drawn",
+    "joins": "no pass leads to a deeper valley",
+    "pass_energy_kT": "no pass leads to a deeper valley",
+    "dwell_rows": "no visit to this valley ended",
+    "missed_share_of_states": "the quenches do not tell it",
+    "missed_probability": "the quenches do not tell it",
+}
 
 
 def add_landscape(commands: Any) -> None:
@@ -57,31 +69,33 @@ def add_landscape(commands: Any) -> None:
     )
     command.add_argument("model", type=Path, metavar="MODEL", help="the .npz file of a model")
     add_options(command, _OPTIONS)
-    command.set_defaults(run=_landscape, quenches=4000, max_seconds=60.0)
+    command.set_defaults(run=_landscape, n_quenches=4000, max_seconds=60.0)
 
 
 def _landscape(arguments: argparse.Namespace) -> int:
     figures = arguments.figure, arguments.map
-    check_outputs(
-        (*figures, arguments.table), arguments.model, force=arguments.force, figures=figures
-    )
-    if arguments.table is not None and require_suffix(arguments.table) in (".npy", ".npz"):
-        raise EbmError(f"--table {arguments.table} is text, name a .csv or .tsv file")
+    outputs = (*figures, arguments.table, arguments.json)
+    check_outputs(outputs, arguments.model, force=arguments.force, figures=figures)
+    require_text(arguments.table, "--table")
     seed = secrets.randbits(32) if arguments.seed is None else arguments.seed
     made = _made(arguments.model, arguments, seed)
     if not made.is_complete:
         tell(f"quenches with seed {seed}")
     texts: list[object] = [made]
+    record = _record(made, seed)
     if arguments.data is not None:
-        texts += ["", "Time in each valley, in rows", made.transitions(_rows(made, arguments.data))]
+        passages = made.transitions(_rows(made, arguments.data))
+        texts += ["", "Time in each valley, in rows", passages]
+        record["rows_in_time"] = _passages_record(passages)
     if arguments.compare is not None:
         other = _made(arguments.compare, arguments, seed)
-        texts += ["", f"Compared with {arguments.compare}", made.compare(other)]
+        changes = made.compare(other)
+        texts += ["", named(f"Compared with {arguments.compare}"), changes]
+        record["changes"] = _changes_record(changes)
     say(*texts)
     if arguments.table is not None:
-        with atomic_write(arguments.table, overwrite=arguments.force) as file:
-            tabs = arguments.table.suffix.lower() == ".tsv"
-            file.write(_table(made, "\t" if tabs else ",").encode())
+        write_rows(arguments.table, *_table(made), force=arguments.force)
+    write_record("landscape", record, arguments.json, force=arguments.force, reasons=_REASONS)
     for path, draw in zip(figures, (disconnectivity_tree, valley_map), strict=True):
         if path is not None:
             write_figure(draw(made).figure, path, force=arguments.force)
@@ -92,7 +106,7 @@ def _made(path: Path, arguments: argparse.Namespace, seed: int) -> Landscape:
     model: Any = load(path)
     with told():
         return landscape(
-            model, n_quenches=arguments.quenches, rng=seed, max_seconds=arguments.max_seconds
+            model, n_quenches=arguments.n_quenches, rng=seed, max_seconds=arguments.max_seconds
         )
 
 
@@ -104,10 +118,8 @@ def _rows(made: Landscape, path: Path) -> Any:
     return table.states
 
 
-def _table(made: Landscape, delimiter: str) -> str:
-    """All minima as text, units by their names."""
-    lines = io.StringIO()
-    writer = csv.writer(lines, delimiter=delimiter, lineterminator="\n")
+def _table(made: Landscape) -> tuple[list[str], list[list[object]]]:
+    """Names of columns and lines of all minima, units by their names."""
     columns = (
         made.energies,
         made.degeneracies,
@@ -118,9 +130,83 @@ def _table(made: Landscape, delimiter: str) -> str:
         made.passes,
     )
     names = "energy degeneracy share share_error weight weight_error pass".split()
-    writer.writerow(["minimum", "parent", *names, *made.space.labels])
+    rows: list[list[object]] = []
     for k, numbers in enumerate(zip(*columns, strict=True)):
         cells = [f"{float(number):.8g}" for number in numbers]
         state = [f"{value:g}" for value in made.states[k]]
-        writer.writerow([k, int(made.parents[k]), *cells, *state])
-    return lines.getvalue()
+        rows.append([k, int(made.parents[k]), *cells, *state])
+    return ["minimum", "parent", *names, *made.space.labels], rows
+
+
+def _record(made: Landscape, seed: int) -> dict[str, Any]:
+    """The numbers of all minima, those of one below the other in a list."""
+    minima = [
+        {
+            "state": by_name(made.space.labels, made.states[k]),
+            "energy_kT": made.energies[k],
+            "degeneracy": made.degeneracies[k],
+            "joins": int(made.parents[k]) if made.parents[k] >= 0 else None,
+            "pass_energy_kT": made.passes[k],
+            **estimated("share_of_states", _entry(made.shares, k)),
+            **estimated("probability", _entry(made.weights, k)),
+        }
+        for k in range(len(made))
+    ]
+    return {
+        "n_units": made.space.n,
+        "method": made.method,
+        "seed": None if made.is_complete else seed,
+        "n_minima": len(made),
+        **estimated("missed_share_of_states", made.missed_share),
+        **estimated("missed_probability", made.missed_weight),
+        "minima": minima,
+    }
+
+
+def _entry(estimate: Estimate, k: int) -> Estimate:
+    return Estimate(estimate.value[k], estimate.standard_error[k])
+
+
+def _passages_record(passages: Transitions) -> dict[str, Any]:
+    """Time in each valley, visits and transitions, by the numbers of minima."""
+    rates = passages.rates
+    return {
+        "time_rows": passages.time,
+        **estimated("dwell_rows", passages.dwell),
+        "transitions": [
+            {
+                "from": a,
+                "to": b,
+                "count": passages.counts[a, b],
+                **estimated(
+                    "rate_per_row", Estimate(rates.value[a, b], rates.standard_error[a, b])
+                ),
+            }
+            for a, b in np.argwhere(passages.counts).tolist()
+        ],
+    }
+
+
+def _changes_record(changes: LandscapeChanges) -> dict[str, Any]:
+    """Pairs of minima with what changed, and those without a partner, by their numbers."""
+    pairs = zip(
+        changes.pairs.tolist(),
+        changes.distances.tolist(),
+        changes.energy_changes.tolist(),
+        changes.weight_changes.tolist(),
+        strict=True,
+    )
+    return {
+        "pairs": [
+            {
+                "first": first,
+                "second": second,
+                "n_different_units": distance,
+                "energy_change_kT": energy,
+                "probability_change": probability,
+            }
+            for (first, second), distance, energy, probability in pairs
+        ],
+        "lost": changes.lost,
+        "gained": changes.gained,
+    }

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from ebm._files import atomic_write, require_place
+from ebm._names import PACKAGE, PROGRAM
+from ebm.cli.talk import named, says_notes, says_text
 from ebm.errors import FileFormatError, require_extra
 from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
@@ -26,8 +28,10 @@ from ebm.tables.write_table import require_suffix
 #: Options that stand for arguments of the library and take their values.
 KEYWORDS: Mapping[str, str] = {
     name: f"--{name.replace('_', '-')}"
-    for name in "columns exclude missing threshold part l2 l2_biases burn_in thin center".split()
-} | {"n_chains": "--chains", "rng": "--seed"}
+    for name in (
+        "columns exclude missing threshold yes no part l2 l2_biases burn_in thin center n_chains"
+    ).split()
+} | {"rng": "--seed"}
 #: Arguments of which a value is an option of its own.
 _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
     "drop_missing": lambda value: "--missing-at-random" if value == "never" else "--drop-missing",
@@ -42,16 +46,16 @@ _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
     "space": lambda value: "--spins" if value == "ebm.Spins" else None,
 }
 _LIST = r"""\[(?:[^]'"]|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")*\]"""
-_VALUE = rf"{_LIST}|'[^']*'|ebm\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
+_VALUE = rf"{_LIST}|'[^']*'|{PACKAGE}\.\w+|True|False|…|[+-]?[0-9][0-9.]*(?:e[+-]?[0-9]+)?"
 _ARGUMENT = re.compile(rf"(?<![\w.'\"])({'|'.join([*KEYWORDS, *_SWITCHES])})(?: = |=)({_VALUE})?")
 #: Advice of the library, and the options that follow it.
 _ADVICE = (
     ("use space=ebm.Binary, or recode as 2 * x - 1", "leave out --spins"),
     ("raise max_seconds, lower n_draws,", "raise --max-seconds,"),
-    ("Raise max_seconds, or lower n_quenches", "Raise --max-seconds, or lower --quenches"),
+    ("Raise max_seconds, or lower n_quenches", "Raise --max-seconds, or lower --n-quenches"),
 )
 #: A penalty as written in messages of the library.
-_WRITTEN_PENALTY = re.compile(r"(?:penalty=)?ebm\.Penalty\(([^()]*)\)")
+_WRITTEN_PENALTY = re.compile(rf"(?:penalty=)?{PACKAGE}\.Penalty\(([^()]*)\)")
 #: A penalty that is named without a value.
 _PENALTY = re.compile(r"(?<=penalty )(\()?(l2_biases|l2)\b(?! ?=)")
 
@@ -181,14 +185,15 @@ def in_options(text: str) -> str:
 
 
 def tell(text: str) -> None:
-    """A message, its arguments as options, on the standard error stream."""
-    print(f"ebm: {in_options(text)}", file=sys.stderr)
+    """A message, its arguments as options, on the standard error stream, unless quiet."""
+    if says_notes():
+        print(f"{PROGRAM}: {named(in_options(text))}", file=sys.stderr)
 
 
 def _option(match: re.Match[str]) -> str:
     name, value = match[1], match[2]
     if name in _SWITCHES:
-        option = _SWITCHES[name](value if value is None or "ebm." in value else _read(value))
+        option = _SWITCHES[name](value if value is None or f"{PACKAGE}." in value else _read(value))
         return match[0] if option is None else option
     if value in (None, "…"):
         return KEYWORDS[name]
@@ -247,7 +252,7 @@ def check_outputs(
         raise OSError(errno.EBADF, "is closed, name a file with --out", "the standard output")
     for index, path in enumerate(paths):
         if str(path) == "-":
-            raise FileFormatError("an output must be a file, '-' is none: name a file")
+            raise FileFormatError("a figure must be a file, '-' is none: name a file")
         if path in paths[:index] or (source is not None and path.resolve() == source.resolve()):
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         require_place(path, overwrite=force)
@@ -291,7 +296,9 @@ def write_figure(figure: Any, path: Path, *, force: bool) -> None:
 
 
 def say(*lines: object) -> None:
-    """Print lines; nothing once the reader has closed the pipe."""
+    """Print a text that is wanted; nothing once the reader has closed the pipe."""
+    if not says_text():
+        return
     with _standard_output():
         for line in lines:
             print(line)

@@ -84,7 +84,7 @@ def spikes() -> Dataset:
     >>> spikes.states.shape, spikes.names[:2]
     ((40000, 10), ('cell 0', 'cell 1'))
     """
-    resource = importlib.resources.files("ebm.datasets").joinpath("spikes.npz")
+    resource = importlib.resources.files(__name__).joinpath("spikes.npz")
     with resource.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         shape = tuple(int(size) for size in archive["shape"])
         bits = np.unpackbits(archive["packed"], count=shape[0] * shape[1])

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from ebm._arrays import as_integer
+from ebm._names import PACKAGE
 from ebm._randomness import RandomSource, generator
 from ebm.errors import CodingError, FileFormatError, ModelError, ShapeError
 
@@ -119,7 +120,7 @@ def _folders() -> Iterator[Path]:
         yield from (Path(chosen) / FOLDER, Path(chosen))
     cache = os.environ.get("XDG_CACHE_HOME")
     # Where there is no home folder, expanduser leaves the path as it is.
-    yield (Path(cache) if cache else Path(os.path.expanduser("~/.cache"))) / "ebm" / FOLDER
+    yield (Path(cache) if cache else Path(os.path.expanduser("~/.cache"))) / PACKAGE / FOLDER
     for prefix in dict.fromkeys((sys.prefix, "/usr/local", "/usr")):
         yield Path(prefix) / "share" / "datasets" / FOLDER
 

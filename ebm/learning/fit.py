@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ebm._iterate import MEMBERS
+from ebm._names import PACKAGE
 from ebm._randomness import RandomSource
 from ebm.ensembles import Ensemble, Moments
 from ebm.errors import (
@@ -230,7 +231,7 @@ def _require_members(solver: Any) -> None:
 def _home(kind: type[Any]) -> str:
     """Where users find a solver."""
     package = ".".join(kind.__module__.split(".")[:2])
-    return "ebm" if package == "ebm.learning" else package
+    return PACKAGE if package == f"{PACKAGE}.learning" else package
 
 
 def _named(model: Any, names: Any) -> Any:

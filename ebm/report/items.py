@@ -25,10 +25,11 @@ from ebm.learning._existence import MOST_NAMES, gentle_penalty
 from ebm.learning.penalties import Penalty, as_penalty
 from ebm.models import OrdinalModel
 from ebm.report._blocks import Section
+from ebm.report._json_keys import as_json, json_key
 from ebm.report._printed_items import items_in_words
 from ebm.report._written import Written
 from ebm.report.analysis import _messages, _strengths
-from ebm.report.parts import Coupling, Couplings, _as_json
+from ebm.report.parts import Coupling, Couplings
 from ebm.sampling import sample
 from ebm.spaces._labels import axis_labels
 from ebm.spaces._reading import readable
@@ -185,10 +186,10 @@ class ItemReport(Written):
         return self.fit.interrupted
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers of the report in types of JSON; NaN and infinities become None."""
+        """All numbers in types of JSON, units in the keys; NaN and infinities become None."""
         left_out = ("data", "result", "draws")
         names = [field.name for field in fields(self) if field.name not in left_out]
-        return {name: _as_json(getattr(self, name)) for name in names}
+        return {json_key(ItemReport, name): as_json(getattr(self, name)) for name in names}
 
     def _in_words(self) -> Iterator[Section]:
         """The sections of the text and of the page."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields
 from typing import Any
+
+from ebm.report._json_keys import as_json
 
 __all__ = [
     "Coupling",
@@ -508,16 +509,5 @@ class Sections:
     warnings: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """All numbers of the report in types of JSON; NaN and infinities become None."""
-        return {field.name: _as_json(getattr(self, field.name)) for field in fields(Sections)}
-
-
-def _as_json(value: Any) -> Any:
-    """Records as dictionaries, NaN and infinities as None."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return _as_json(asdict(value))
-    if isinstance(value, dict):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_as_json(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+        """All numbers in types of JSON, units in the keys; NaN and infinities become None."""
+        return {field.name: as_json(getattr(self, field.name)) for field in fields(Sections)}

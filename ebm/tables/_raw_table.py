@@ -113,8 +113,7 @@ def _complaint(
         zero, one, certain = _in_order(*labels)
         return (
             f"column {name!r} holds the labels {labels[0]!r} and {labels[1]!r}, "
-            f"wanted numbers{others}: say which of them is 1, for example "
-            f"frame[{name!r}].map({{{zero!r}: 0, {one!r}: 1}}) in pandas"
+            f"wanted numbers{others}: say which of them is 1, yes={one!r} with no={zero!r}"
             f"{'' if certain else ', or the other way round'}{end}"
         )
     correction = "correct the cells, or name those that mean a missing value with missing="

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ebm._files import as_path
 from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, require_extra
+from ebm.tables._answers import Answers
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._delimited_text import read_text
@@ -102,6 +103,8 @@ def read_table(
     missing: str | float | Sequence[str | float] = (),
     drop_missing: bool | Literal["never"] = False,
     threshold: Threshold | None = None,
+    yes: str | Sequence[str] | None = None,
+    no: str | Sequence[str] | None = None,
     header: bool | None = None,
     layout: str | Sequence[str] = "wide",
     part: str | int | None = None,
@@ -132,6 +135,10 @@ def read_table(
         Replace every value by 1 if it is greater than the threshold and by 0 otherwise. A
         number, ``"mean"`` or ``"median"`` of each column, one of these for each column, or a
         mapping from names of columns, which leaves the other columns unchanged.
+    yes, no : str or sequence of str, optional
+        Words that are read as 1 and as 0, such as ``yes="ja"`` and ``no=["nein", "n"]``, both or
+        neither; upper and lower case are the same. Words that are numbers, such as ``yes="1"`` and
+        ``no="2"``, replace numbers of all chosen columns. A column with other words is refused.
     header : bool, optional
         Whether the first line of a text file holds names; by default inferred from the file.
     layout : "wide", "transposed" or sequence of str, default "wide"
@@ -166,6 +173,8 @@ def read_table(
         "missing": missing,
         "drop_missing": drop_missing,
         "threshold": threshold,
+        "yes": yes,
+        "no": no,
         "header": header,
         "layout": layout,
         "part": part,
@@ -223,6 +232,8 @@ def _table(
     missing: Any = (),
     drop_missing: Any = False,
     threshold: Any = None,
+    yes: Any = None,
+    no: Any = None,
     header: Any = None,
     layout: Any = "wide",
     part: Any = None,
@@ -235,6 +246,7 @@ def _table(
         )
     if drop_missing not in (False, True, "never"):
         raise EbmError(f"drop_missing must be True, False or 'never', got {drop_missing!r}")
+    answers = Answers.of(yes, no)
     is_whole = columns is None and exclude is None
     # Numerical codes apply to the chosen columns only: a respondent may have the number 99.
     codes = {str(code): Reading()(str(code)) for code in _listed_codes(missing)}
@@ -242,9 +254,11 @@ def _table(
     reading = Reading(texts)
     raw = _read(path, header, reading, layout == "transposed", part)
     if layout == "transposed":
-        raw = transposed(raw, path)
+        is_named = raw.row_names is None and 0 in raw.texts
+        raw = transposed(answers.applied(raw, range(is_named, len(raw.names)), texts), path)
     elif not isinstance(layout, str):
-        raw = pivoted(raw, layout, path)
+        value = choose_columns(raw.names, list(layout))[-1:]
+        raw = pivoted(answers.applied(raw, value, texts), layout, path)
     elif is_whole:
         refuse_long(raw, path)
     labels, place = _labels(raw, by, reading)
@@ -256,6 +270,7 @@ def _table(
     if not chosen:
         raise NamesError(f"no column beside {by!r} is left, wanted at least one")
     names = tuple(raw.names[index] for index in chosen)
+    raw = answers.applied(raw, chosen if layout == "wide" else (), texts)
     values = raw.numbers(chosen)
     coded = np.isin(values, [number for number in codes.values() if number is not None])
     values = np.where(coded, np.nan, values) if coded.any() else values
