@@ -101,6 +101,7 @@ def test_networks_are_those_of_the_path(loss):
     chosen = ebm.inversion.extended_bic(path, gamma=0.5)
     np.testing.assert_array_equal(network.couplings_, chosen.model.couplings)
     np.testing.assert_array_equal(network.fields_, chosen.model.fields)
+    np.testing.assert_array_equal(network.selection_.scores, chosen.scores)
     assert list(network.graph_.edges) == [(0, 1), (1, 2), (2, 3), (3, 4)]
     assert network.graph_.edges[1, 2]["weight"] == chosen.model.couplings[1, 2]
     logs = ebm.exact(chosen.model).log_probability(SPINS)
@@ -478,6 +479,8 @@ def test_an_estimate_of_the_partition_function_has_its_error(large):
     assert density.log_partition_.standard_error == estimate.standard_error > 0
     logs = density.score_samples(large[:9])
     np.testing.assert_array_equal(logs, -model.energy(large[:9]) - estimate.value)
+    blank = density.set_params(missing_at_random=True).score_samples(np.full((1, 40), np.nan))
+    assert blank == [0]
     draws = density.sample(100, random_state=2)
     assert draws.shape == (100, 40)
     assert set(np.unique(draws)) == {0, 1}
