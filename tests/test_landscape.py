@@ -1,13 +1,15 @@
 """Local minima against trying every change of every state; [EBM] Theorem 4."""
 
 import itertools
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from hypothesis import given
 
 import ebm
-from ebm.errors import EnumerationLimitError, ModelError
+from ebm._landscape import _descent
+from ebm.errors import EbmError, EnumerationLimitError, ModelError
 from tests import oracles, strategies
 from tests.user_models import CoupledLevels, HardCore, TwoMembers
 
@@ -107,3 +109,35 @@ def test_ties_up_to_rounding_count_in_every_coding():
     fields = [0.0, 2.0, 2.0, 2.0]
     spins = ebm.IsingModel(couplings, fields)
     assert len(ebm.local_minima(spins)) == len(ebm.local_minima(spins.to_binary())) == 2
+
+
+class TestJobs:
+    """Quenches and paths elsewhere: the same minima, shares and passes to the last bit."""
+
+    @staticmethod
+    def parts(found):
+        plain = found.states, found.energies, found.degeneracies, found.parents, found.passes
+        return *plain, found.pass_states, found.missed_share.value, found.shares.value
+
+    def test_any_engine_gives_the_same_bits(self, monkeypatch):
+        # Jobs of a few states.
+        monkeypatch.setattr(_descent, "SECONDS_OF_A_JOB", 1e-3)
+        rng = np.random.default_rng(0)
+        couplings = np.triu(rng.normal(size=(30, 30)), 1)
+        model = ebm.IsingModel(couplings + couplings.T, rng.normal(0, 0.1, 30))
+        samples = rng.choice([-1, 1], (40, 30))
+        settings = {"method": "quenches", "n_quenches": 200, "samples": samples, "rng": 1}
+        here = ebm.landscape(model, **settings)
+        assert len(here.states) > 3
+        for kind in (ThreadPoolExecutor, ProcessPoolExecutor):
+            with kind(2) as executor:
+                there = ebm.landscape(model, executor=executor, **settings)
+            for one, other in zip(self.parts(here), self.parts(there), strict=True):
+                np.testing.assert_array_equal(one, other)
+            # Its executor is gone.
+            np.testing.assert_array_equal(there.valley_of(samples), here.valley_of(samples))
+
+    def test_an_executor_without_quenches_is_refused(self):
+        model = ebm.IsingModel(np.zeros((3, 3)), np.ones(3))
+        with ThreadPoolExecutor(1) as executor, pytest.raises(EbmError, match="runs quenches"):
+            ebm.landscape(model, executor=executor)

@@ -6,10 +6,14 @@ States are levels (m, n).
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from ebm._jobs import Answer, Engine, run_jobs
 from ebm._landscape._energies import seconds_per_energy
 from ebm._types import Array, Flags, Indices
 from ebm.errors import LimitError
@@ -23,6 +27,8 @@ BLOCK = 2**21
 MOST_LEVEL, MOST_LEVEL_IN_ALL = 2**14, 2**20
 #: Seconds of a change of energy known from fields.
 SECONDS_BY_FIELDS = 2e-8
+#: Seconds of a job of quenches.
+SECONDS_OF_A_JOB = 1.0
 
 
 class Neighbors:
@@ -134,18 +140,31 @@ class Descent:
 
     neighbors: Neighbors
     tie: float
+    executor: Engine | None = None
 
     def __post_init__(self) -> None:
         self._ways: dict[bytes, tuple[bytes, int, bool]] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For other processes, which have nothing to hand on."""
+        return {**self.__dict__, "executor": None, "_ways": {}}
+
+    def _in_jobs(self, job: Callable[..., Answer], *levels: Indices) -> list[Answer]:
+        """Answers for pieces of states, each of about a second, cut alike on any engine."""
+        near = self.neighbors
+        rows = max(1, BLOCK // len(near.unit))
+        if near.is_quadratic:
+            rows = min(rows, math.ceil(SECONDS_OF_A_JOB / near.seconds(1.0, 3 + near.space.n / 3)))
+        starts = range(0, max(1, len(levels[0])), rows)
+        pieces = [tuple(part[start : start + rows] for part in levels) for start in starts]
+        return run_jobs(job, pieces, shared=(self,), executor=self.executor)
+
     def descend(self, levels: Indices) -> tuple[Indices, Indices]:
         """Minima (m, n) below states (m, n), and the degeneracy of each, (m,)."""
-        ends = np.array(levels, dtype=np.int64)
-        degeneracies = np.ones(len(ends), dtype=np.int64)
-        rows = max(1, BLOCK // len(self.neighbors.unit))
-        for start in range(0, len(ends), rows):
-            block = slice(start, start + rows)
-            self._descend(ends[block], degeneracies[block])
+        answers = self._in_jobs(_below, levels)
+        ends, degeneracies = (
+            np.concatenate([answer[name] for answer in answers]) for name in ("ends", "sizes")
+        )
         return ends, degeneracies
 
     def _descend(self, ends: Indices, degeneracies: Indices) -> None:
@@ -224,6 +243,14 @@ class Descent:
 
         Only units that differ are changed, the cheapest one next.
         """
+        answers = self._in_jobs(_between, first, second)
+        heights, tops = (
+            np.concatenate([answer[name] for answer in answers]) for name in ("heights", "tops")
+        )
+        return heights, tops
+
+    def _highest_between(self, first: Indices, second: Indices) -> tuple[Array, Indices]:
+        """The same of some pairs at once."""
         near, here, tops = self.neighbors, first.copy(), first.copy()
         energies = near.energies(first)
         highest = energies.copy()
@@ -249,6 +276,20 @@ class Descent:
             active = active[(here[active] != second[active]).any(axis=1)]
         # Sums of many changes have rounding errors, the energy at the top has not.
         return near.energies(tops), tops
+
+
+def _below(descent: Descent, piece: tuple[Indices]) -> Answer:
+    """Minima below some states."""
+    ends = np.array(piece[0], dtype=np.int64)
+    sizes = np.ones(len(ends), dtype=np.int64)
+    descent._descend(ends, sizes)
+    return {"ends": ends, "sizes": sizes}
+
+
+def _between(descent: Descent, piece: tuple[Indices, Indices]) -> Answer:
+    """The highest states of paths between some pairs."""
+    heights, tops = descent._highest_between(*piece)
+    return {"heights": heights, "tops": tops}
 
 
 def distinct(levels: Indices) -> tuple[Indices, Indices, Indices]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ebm._jobs import Engine
 from ebm._landscape._descent import Descent, Neighbors, distinct
 from ebm._landscape._energies import TIE, seconds_per_energy
 from ebm._landscape._rows import states_of
@@ -85,7 +86,13 @@ def tempered_draws(
 
 
 def quench(
-    model: EnergyModel, space: FiniteSpace, draws: Array, n_quenches: int, n_rounds: int, rng: Any
+    model: EnergyModel,
+    space: FiniteSpace,
+    draws: Array,
+    n_quenches: int,
+    n_rounds: int,
+    rng: Any,
+    executor: Engine | None = None,
 ) -> Quenched:
     """Steepest descent from draws, from uniform states, and from minima of which units are changed.
 
@@ -96,7 +103,7 @@ def quench(
     neighbors = Neighbors(model, space)
     energies = neighbors.energies(starts)
     possible = energies[np.isfinite(energies)]
-    descent = Descent(neighbors, TIE * float(np.abs(possible).max(initial=0)))
+    descent = Descent(neighbors, TIE * float(np.abs(possible).max(initial=0)), executor)
     ends, counts = descent.descend(starts)
     known, first, places = distinct(ends)
     sizes = counts[first]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ebm._arrays import as_integer
+from ebm._jobs import Engine, require_engine
 from ebm._landscape._complete import BYTES_PER_STATE, LabelledStates, seconds_of_valleys
 from ebm._landscape._energies import finite_space, seconds_of_energies
 from ebm._landscape._quenches import (
@@ -41,6 +43,7 @@ def landscape(
     rng: RandomSource = None,
     max_seconds: float = 60.0,
     max_memory: float = 2 * 2.0**30,
+    executor: Engine | None = None,
 ) -> Landscape:
     """Minima of the energy, their basins, and the lowest passes; [EBM] Theorem 4.
 
@@ -70,6 +73,10 @@ def landscape(
     max_seconds, max_memory : float
         Work that would take more seconds or bytes is refused before it begins. Of quenches, those
         that complete the list and paths beyond one from each minimum take what time is left.
+    executor : object with submit, optional
+        Runs quenches and paths as jobs, of about a second each where units interact in pairs: a
+        pool of :mod:`concurrent.futures`, or of another engine. The result does not depend on it,
+        nor is the time that ``max_seconds`` counts divided by the number of workers.
 
     Returns
     -------
@@ -81,7 +88,7 @@ def landscape(
     ModelError
         If the space is not finite.
     EbmError
-        If ``method`` is none of the three, or samples are given and not used.
+        If ``method`` is none of the three, or samples or an executor are given and not used.
     EnumerationLimitError
         If a limit would be exceeded.
     LimitError
@@ -102,6 +109,9 @@ def landscape(
         raise EbmError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
     if samples is not None and method != "quenches":
         raise EbmError('samples are the starts of quenches: give method="quenches", too')
+    require_engine(executor)
+    if executor is not None and method != "quenches":
+        raise EbmError('an executor runs quenches: give method="quenches", too')
     n_quenches, source = as_integer(n_quenches, "n_quenches", least=10), generator(rng)
     size, limits = number_of_states(space), Limits(max_seconds, max_memory)
     if method != "quenches":
@@ -122,7 +132,7 @@ def landscape(
     n_rounds, n_paths = affordable(model, space, n_starts, n_quenches, max_seconds)
     if draws is None:
         draws = tempered_draws(model, space, n_quenches, max_seconds, source)
-    quenched = quench(model, space, draws, n_quenches, n_rounds, source)
+    quenched = quench(model, space, draws, n_quenches, n_rounds, source, executor)
     return _quenched(model, space, quenched, n_quenches, n_paths)
 
 
@@ -167,7 +177,8 @@ def _quenched(
         _states_of_passes(crossings, edges, space.states(tops[edges.tops])),
         quenched.missed_share,
         quenched.missed_weight,
-        quenched,
+        # Its executor may end before the landscape does.
+        quenched._replace(descent=replace(quenched.descent, executor=None)),
     )
 
 
