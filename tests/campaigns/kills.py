@@ -19,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -28,6 +29,7 @@ import ebm
 from ebm._files import atomic_write
 from ebm.cli import main as command
 from ebm.report import sampled
+from ebm.sampling._ladder import LadderState
 from tests.campaigns.small_runs import machine, write_data
 
 #: What lies in the folder before: a result that a run may replace.
@@ -96,17 +98,18 @@ def temper() -> None:
     if Path("kept.npz").exists():
         with np.load("kept.npz") as kept:
             parts = [kept["draws"]]
-            final = ebm.sampling.ChainState(
-                kept["states"], kept["streams"], model.space, kept["copies"]
-            )
+            state = {name: kept[name] for name in ("states", "streams", "copies")}
+            swaps = [kept[field.name][()] for field in fields(LadderState)]
+            ladder = LadderState(*swaps[:-1], int(swaps[-1]))
+            final = ebm.sampling.ChainState(space=model.space, ladder=ladder, **state)
     while sum(part.shape[1] for part in parts) < 400:
         part = ebm.sample(model, sampler, n_draws=20, n_chains=8, initial=final, rng=3)
         final, parts = part.final, [*parts, part.chains]
         draws = np.concatenate(parts, axis=1)
         with atomic_write("kept.npz", overwrite=True) as file:
-            np.savez(
-                file, draws=draws, states=final.states, streams=final.streams, copies=final.copies
-            )
+            swaps = {field.name: getattr(final.ladder, field.name) for field in fields(LadderState)}
+            state = {name: getattr(final, name) for name in ("states", "streams", "copies")}
+            np.savez(file, draws=draws, **state, **swaps)
     with atomic_write("result.npz", overwrite=True) as file:
         np.savez(file, draws=np.concatenate(parts, axis=1))
 
