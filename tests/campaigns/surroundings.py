@@ -105,11 +105,7 @@ def four_threads(folder: str) -> str:
 
 def unwritable_home(folder: str) -> str:
     """No home, and no place for a cache."""
-    nowhere = {
-        "HOME": "/nonexistent",
-        "NUMBA_CACHE_DIR": "/proc/nowhere",
-        "XDG_CACHE_HOME": "/proc",
-    }
+    caches = {"NUMBA_CACHE_DIR": "/proc/nowhere", "XDG_CACHE_HOME": "/proc"}
     return run(WORK, folder, HOME="/nonexistent", **caches)
 
 
