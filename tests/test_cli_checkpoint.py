@@ -1,11 +1,15 @@
-"""``ebm fit --checkpoint``: a fit that died goes on to the same bits, and what is wrong is told."""
+"""``ebm fit --checkpoint``, and Ctrl-C of the program: what was done is kept, the rest is told."""
+
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 
 import ebm
 from ebm import _iterate
-from ebm.cli import main
+from ebm.cli import fitting, main
 from ebm.report import analysis, items, sampled
 from ebm.tables import write_table
 
@@ -108,3 +112,51 @@ def test_a_report_without_a_fit_takes_no_checkpoint(tmp_path):
     rows = np.random.default_rng(0).integers(0, 2, (10, 40))
     with pytest.raises(ebm.EbmError, match="checkpoint has no effect"):
         ebm.analyze(rows, checkpoint=tmp_path / "fit.npz")
+
+
+INTERRUPTED = """
+import signal, sys
+sys.argv = [{name!r}]
+
+class Interrupt:
+    def find_spec(name, *_):
+        if name == "numpy":
+            signal.raise_signal(signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupt)
+import ebm
+"""
+
+
+@pytest.mark.parametrize(("name", "code"), [("/usr/bin/ebm", 130), ("ebm.exe", 130), ("ebm.py", 1)])
+def test_the_program_ends_in_a_sentence_while_it_is_imported(name, code):
+    lines = INTERRUPTED.format(name=name)
+    done = subprocess.run(
+        [sys.executable, "-c", lines], capture_output=True, text=True, preexec_fn=heard, check=False
+    )
+    if code == 130:
+        assert (done.returncode, done.stderr) == (130, "ebm: interrupted\n")
+    else:
+        # A session of a user hears KeyboardInterrupt as ever.
+        assert "KeyboardInterrupt" in done.stderr
+
+
+def heard():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def test_an_interrupt_that_a_command_made_something_of_is_no_success(data, monkeypatch, capsys):
+    def quick(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            return 0
+
+    monkeypatch.setattr(fitting, "_fit", quick)
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert main(["fit", str(data)]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "ebm: interrupted\n"

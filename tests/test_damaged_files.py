@@ -103,3 +103,12 @@ def test_a_table_that_claims_to_be_huge(tmp_path: Path) -> None:
     for name in ("x.npy", "x.npz"):
         with pytest.raises(FileFormatError, match="cannot be read"):
             read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("blank", [" ", "\x0b", "\x1c", "\x1f", "\u00a0", "\u2028"])
+@pytest.mark.parametrize("suffix", ["csv", "tsv"])
+def test_blanks_of_every_kind_are_no_part_of_a_number(tmp_path, blank, suffix):
+    mark = "," if suffix == "csv" else "\t"
+    path = tmp_path / f"rows.{suffix}"
+    path.write_text(f"a{mark}b\n0{mark}1{blank}\n{blank}1{mark}0\n0{mark}1\n", encoding="utf-8")
+    np.testing.assert_array_equal(ebm.read_table(path).states, [[0, 1], [1, 0], [0, 1]])

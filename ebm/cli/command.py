@@ -11,6 +11,7 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from ebm._imports import end_program
 from ebm._names import PROGRAM
 from ebm._text import one_line
 from ebm.cli import (
@@ -62,16 +63,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         getattr(stream, "reconfigure", lambda **_: None)(errors="replace")
     given = sys.argv[1:] if argv is None else argv
     arguments.written = shlex.join([PROGRAM, *map(str, given)])
+    interrupts = _Interrupts()
+    code = _FAILED
     try:
-        with _Interrupts(), talking(arguments), streams(arguments):
-            code: int = arguments.run(arguments)
-            return code
+        with interrupts, talking(arguments), streams(arguments):
+            code = arguments.run(arguments)
     except KeyboardInterrupt:
-        _complain("interrupted")
-        return _INTERRUPTED
+        code = _INTERRUPTED
     except (EbmError, MissingExtraError, OSError, MemoryError) as error:
         _complain(in_options(_sentence(error)))
-        return _FAILED
+    # What was cut short is no success, whatever could be kept of it.
+    if interrupts.met or code == _INTERRUPTED:
+        _complain("interrupted")
+        return _INTERRUPTED
+    return code
 
 
 def _complain(text: str) -> None:
@@ -122,7 +127,8 @@ def _open_closed_streams() -> None:
 class _Interrupts:
     """Ctrl-C during an import raises KeyboardInterrupt, not an error about half a module."""
 
-    _met = False
+    #: Whether there was one.
+    met = False
 
     def __enter__(self) -> None:
         self._before: Any = None
@@ -131,13 +137,15 @@ class _Interrupts:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+            # What is left of the program is its end, whose code is known.
+            is_over = self._before is end_program
+            signal.signal(signal.SIGINT, signal.SIG_IGN if is_over else self._before)
         # An import that is cut short leaves half a module, and an error about that.
-        if self._met and isinstance(error, AttributeError | ImportError):
+        if self.met and isinstance(error, AttributeError | ImportError):
             raise KeyboardInterrupt from error
 
     def _meet(self, *_: object) -> None:
-        self._met = True
+        self.met = True
         raise KeyboardInterrupt
 
 

@@ -46,10 +46,11 @@ class Reading:
 
     def __call__(self, text: str) -> float | None:
         """The number in a cell."""
-        # Python reads 1_0 as ten; no data file means that.
-        if "_" not in text and _is_float(text):
-            return float(text)
+        # All that counts as blank: float leaves the separators of ASCII where they are.
         key = text.strip().lower()
+        # Python reads 1_0 as ten; no data file means that.
+        if "_" not in key and _is_float(key):
+            return float(key)
         if key in _MISSING or key in self.missing:
             return float("nan")
         if self.comma and has_comma(key):
