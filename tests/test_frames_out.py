@@ -158,6 +158,24 @@ class TestEnsembles:
             np.testing.assert_array_equal(frame.loc[chain], samples.chains[chain])
         assert frame.to_numpy().dtype == samples.chains.dtype
 
+    @pytest.mark.parametrize("shape", [(), (2,), (2, 3)])
+    def test_values_over_real_states_have_their_places(self, shape):
+        normal = ebm.PairwiseModel(ebm.Reals(2), -np.eye(2), np.zeros(2))
+
+        def observed(states):
+            sums = states.sum(axis=-1)
+            return sums.reshape(-1, *[1] * len(shape)) * np.ones(shape)
+
+        run = ebm.sampling.SamplingRun(observe=observed)
+        walk = ebm.HamiltonianMonteCarlo(0.3, 5)
+        samples = ebm.sample(normal, walk, n_draws=6, n_chains=2, rng=0, run=run)
+        frame = samples.to_frame()
+        assert frame.shape == (12, int(np.prod(shape)))
+        last = "_".join(["value", *(str(k - 1) for k in shape)])
+        for chain in range(2):
+            values = samples.values[(chain, slice(None), *(k - 1 for k in shape))]
+            np.testing.assert_array_equal(frame.loc[chain, last], values)
+
     def test_units_may_have_the_names_of_other_columns(self):
         data = ebm.Ensemble.from_data([[0, 1], [1, 1], [0, 0]], names=["weight", "chain"])
         assert list(data.to_frame().columns) == ["weight", "weight", "chain"]

@@ -401,8 +401,9 @@ def test_of_many_columns_to_leave_out_a_handful_is_named(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("name", "word"),
     [
-        ("x.xlsx", "spreadsheet"), ("x.mat", "MATLAB"), ("x.sav", "SPSS"), ("x.dta", "Stata"),
-        ("x.RDS", r"write\.csv"), ("x.parquet", "read_parquet"), ("x.h5", "HDF5"),
+        ("x.ods", r"spreadsheet .* as \.xlsx"), ("x.xls", "spreadsheet"),
+        ("x.mat", "MATLAB"), ("x.sav", "SPSS"), ("x.dta", "Stata"),
+        ("x.RDS", r"write\.csv"), ("x.por", r"as \.sav"), ("x.h5", "HDF5"),
         ("x.csv.zip", "unpack"), ("x.pkl", "numpy.save"), ("x.doc", "wanted .csv"),
     ],
 )  # fmt: skip

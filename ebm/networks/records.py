@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._frames import frame
 from ebm.errors import ModelError
 
 __all__ = ["Records", "TrainingEntry", "TrainingRecord", "TrainingResult"]
@@ -121,6 +122,23 @@ class TrainingResult:
         if name not in known:
             raise ModelError(f"name must be one of {', '.join(known)}, got {name!r}")
         return np.array([getattr(record, name) for record in self.history], dtype=np.float64)
+
+    def to_frame(self) -> Any:
+        """The history, a row for each record by its step, as a frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            The numbers of :class:`TrainingRecord` by name; S_0 … S_K as ``series_0`` and so on, and
+            terms by their own names.
+        """
+        names = [column.name for column in fields(TrainingEntry)]
+        columns: dict[str, Any] = {name: [getattr(r, name) for r in self.history] for name in names}
+        for k in range(len(self.history[-1].series) if self.history else 0):
+            columns[f"series_{k}"] = [record.series[k] for record in self.history]
+        for term in self.history[-1].terms if self.history else ():
+            columns[term] = [record.terms[term] for record in self.history]
+        return frame(columns, "step")
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ebm._arrays import as_integer
-from ebm._frames import states_frame
+from ebm._frames import frame, states_frame
 from ebm._jobs import Engine, require_engine
 from ebm._parallel import number_of_jobs
 from ebm._types import Array, Words
@@ -314,10 +314,8 @@ class Samples(Ensemble):
             ``reset_index()`` makes columns ``chain`` and ``draw``.
         """
         n_chains, n_draws, n = self.chains.shape
-        index = require_extra("pandas", "data").MultiIndex.from_product(
-            [range(n_chains), range(n_draws)], names=["chain", "draw"]
-        )
-        return states_frame({}, self.chains.reshape(-1, n), self.space).set_index(index)
+        table = states_frame({}, self.chains.reshape(-1, n), self.space)
+        return table.set_index(_chain_index(n_chains, n_draws))
 
     def to_xarray(self, model: EnergyModel | None = None) -> Any:
         """The draws as a tree of labelled arrays, as ArviZ reads it; needs the extra ``xarray``.
@@ -463,6 +461,22 @@ class ContinuousSamples:
             warn(doubt, PoorMixingWarning)
         return estimate
 
+    def to_frame(self) -> Any:
+        """The recorded values as a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            Rows by the numbers of the chain and the draw; a column for each value, ``value_0`` and
+            so on, ``value_0_1`` where they have two axes.
+        """
+        flat = self.values.reshape(-1, *self.values.shape[2:])
+        columns = {
+            "_".join(["value", *map(str, place)]): flat[(slice(None), *place)]
+            for place in np.ndindex(flat.shape[1:])
+        }
+        return frame(columns).set_index(_chain_index(*self.values.shape[:2]))
+
     def to_xarray(self) -> Any:
         """The recorded values as a tree of labelled arrays, as ArviZ reads it.
 
@@ -495,6 +509,13 @@ class ContinuousSamples:
     def r_hat(self) -> Array:
         """Split R̂, (…): 1 when all chains agree."""
         return split_r_hat(self.values)
+
+
+def _chain_index(n_chains: int, n_draws: int) -> Any:
+    """The numbers of chain and draw as labels of rows."""
+    pandas = require_extra("pandas", "data")
+    numbers = [range(n_chains), range(n_draws)]
+    return pandas.MultiIndex.from_product(numbers, names=["chain", "draw"])
 
 
 def refusal(estimate: ChainEstimate) -> str | None:

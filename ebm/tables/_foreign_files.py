@@ -26,7 +26,7 @@ _KINDS = {
 _KIND_OF = {suffix: kind for suffixes, kind in _KINDS.items() for suffix in suffixes.split()}
 #: Kind of a file by its first bytes, and the remedy.
 _SIGNATURES = {
-    b"PK\x03\x04": ("a zip archive, as workbooks are", "let its name end with .xlsx"),
+    b"PK\x03\x04": ("a zip archive, as Excel workbooks are", "let its name end with .xlsx"),
     b"\x1f\x8b": ("gzipped", "let its name end with .gz"),
     b"\x93NUMPY": ("a numpy array", "let its name end with .npy"),
     b"\xd0\xcf\x11\xe0": _KIND_OF[".xls"], b"\x89HDF": _KIND_OF[".h5"],

@@ -176,6 +176,13 @@ def test_records_say_what_they_say():
     assert result.curve("series").shape == (7, 4)
     with pytest.raises(ModelError, match="name must be one of step, epoch"):
         result.curve("loss")
+    frame = result.to_frame()
+    assert list(frame.index) == result.curve("step").tolist()
+    for name in ("training_action", "validation_accuracy", "update_product"):
+        np.testing.assert_array_equal(frame[name], result.curve(name))
+    np.testing.assert_array_equal(frame[[f"series_{k}" for k in range(4)]], result.curve("series"))
+    for term in result.history[0].terms:
+        assert frame[term].tolist() == [record.terms[term] for record in result.history]
 
 
 def test_batch_action_is_the_mean_over_the_batches():
