@@ -102,7 +102,7 @@ def table(names: list[Entry]) -> list[str]:
     """Names with their summaries, as lines of a table."""
     lines = ["", ".. list-table::", "   :class: names", "   :widths: auto", ""]
     for entry in names:
-        shown = entry.name.removeprefix("ebm.").replace("_landscape.", "")
+        shown = entry.name.removeprefix("ebm.")
         lines += [f"   * - :py:obj:`{shown} <{entry.name}>`", f"     - {summary(entry)}"]
     return [*lines, ""]
 
@@ -126,8 +126,8 @@ def with_tables(text: str) -> str:
 
 def page(entry: Entry) -> str:
     """The page of one name; that of a module has the table of what it offers."""
-    title = entry.name.replace("_landscape.", "")
-    lines = [":orphan:", "", title.replace("_", r"\_"), "=" * (len(title) + title.count("_")), ""]
+    title = entry.name.replace("_", r"\_")
+    lines = [":orphan:", "", title, "=" * len(title), ""]
     lines += [":doc:`All names </api>`", ""]
     if entry.kind == "module":
         lines += [f".. automodule:: {entry.name}", "", *table(members(entry))]
@@ -140,7 +140,7 @@ def page(entry: Entry) -> str:
     else:
         lines += [f".. auto{entry.kind}:: {entry.name}"]
         lines += [f"   :{key}: {value}".rstrip() for key, value in entry.options.items()]
-        lines += ["", f".. minigallery:: {entry.name}", "   :add-heading: Examples"]
+        lines += ["", f".. minigallery:: {entry.name}", "   :add-heading: Used in"]
     return "\n".join(lines) + "\n"
 
 
