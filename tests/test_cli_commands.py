@@ -11,7 +11,7 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,8 +130,9 @@ def test_means_of_levels_are_those_of_each_level(
     assert list(record["means"]) == ["a=0", "a=1", "a=2", "b=0", "b=1", "b=2"]
     assert record["means"]["a=2"] == pytest.approx(np.exp(2) / (1 + np.e + np.exp(2)))
     # Levels of one unit exclude each other, which is no coupling.
-    assert all({u[0] for u in pair["units"]} == {"a", "b"} for pair in
-               record["strongest_covariances"])  # fmt: skip
+    pairs = record["strongest_covariances"]
+    assert len(pairs) == record["n_covariances"] == 9
+    assert all({u[0] for u in pair["units"]} == {"a", "b"} for pair in pairs)
 
 
 def test_a_unit_that_never_changes_has_no_correlation_and_a_reason(
@@ -263,6 +264,40 @@ def test_an_estimator_without_an_answer_is_left_out_with_its_reason(
     assert [route["name"] for route in record["routes"]][:2] == ["data", "fit"]
     assert "always equal" in failure(capsys, "compare", "same.csv", "--estimators", "tap")
     assert "nothing to compare" in failure(capsys, "compare", "same.csv", "--estimators", "none")
+
+
+def test_models_of_equal_names_are_told_apart(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "sub").mkdir()
+    ebm.save(MACHINE.scaled(2.0), folder / "sub" / "model.npz")
+    ebm.save(MACHINE, folder / "fit.npz")
+    assert main(["sample", "model.npz", "-n", "50", "-o", "d.csv", "-q"]) == 0
+    argv = ["compare", "d.csv", "model.npz", "sub/model.npz", "fit.npz", "--estimators", "fit"]
+    record, _ = recorded(capsys, *argv, "--l2", "0.01")
+    names = [route["name"] for route in record["routes"]]
+    assert names == ["data", "model", "sub/model.npz", "fit.npz", "fit"]
+    first, second = (route["log_partition_nats"] for route in record["routes"][1:3])
+    assert first != second
+    argv = ["compare", "d.csv", "model.npz", "model.npz", "model.npz", "--estimators", "none"]
+    assert "model.npz is named twice" in failure(capsys, *argv)
+
+
+def test_an_interrupt_of_a_fit_ends_a_comparison(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fit = ebm.fit
+
+    def interrupted(*arguments: Any, **settings: Any) -> Any:
+        return replace(
+            fit(*arguments, **settings), converged=False, message="interrupted by Ctrl-C"
+        )
+
+    monkeypatch.setattr("ebm.cli.estimating.fit", interrupted)
+    (folder / "t.csv").write_text("a,b\n0,1\n1,0\n1,1\n0,0\n")
+    assert main(["compare", "t.csv", "--json", "c.json"]) == 130
+    assert capsys.readouterr() == ("", "ebm: interrupted\n")
+    assert not (folder / "c.json").exists()
 
 
 def test_too_many_columns_are_refused_before_any_work(

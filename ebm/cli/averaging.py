@@ -64,18 +64,18 @@ def _exact(arguments: argparse.Namespace) -> int:
             "entropy_nats": ensemble.entropy(),
             "entropy_bits": ensemble.entropy(base=2),
         }
-    pairs = _pairs(moments, names)
+    n_pairs, pairs = _pairs(moments, names)
     if out is not None:
         header = (*ensemble.space.labels, "energy_kT", "probability")
         write_rows(out, header, _states(ensemble), force=arguments.force)
-    say(_text(ensemble, sums, by_name(names, moments.mean), pairs))
+    say(_text(ensemble, sums, by_name(names, moments.mean), pairs, n_pairs))
     record = {
         "n_units": ensemble.space.n,
         "method": ensemble.route,
         **sums,
         "means": by_name(names, moments.mean),
-        "n_covariances": len(names) * (len(names) - 1) // 2,
-        "strongest_covariances": pairs[:_WRITTEN],
+        "n_covariances": n_pairs,
+        "strongest_covariances": pairs,
     }
     write_record("exact", record, arguments.json, force=arguments.force, reasons=_REASONS)
     return 0
@@ -90,8 +90,8 @@ def feature_labels(space: StateSpace) -> tuple[str, ...]:
     )
 
 
-def _pairs(moments: Moments, names: tuple[str, ...]) -> list[dict[str, Any]]:
-    """Covariances of features of different units, the strongest first, with correlations."""
+def _pairs(moments: Moments, names: tuple[str, ...]) -> tuple[int, list[dict[str, Any]]]:
+    """Number of covariances between units, and the strongest of them with their correlations."""
     unit = np.repeat(np.arange(moments.space.n), moments.space.widths)
     i, j = np.triu_indices(len(names), 1)
     apart = unit[i] != unit[j]
@@ -100,13 +100,13 @@ def _pairs(moments: Moments, names: tuple[str, ...]) -> list[dict[str, Any]]:
     known = (variances[i] > 0) & (variances[j] > 0)
     correlations = np.where(known, moments.correlation[i, j], np.nan)
     order = np.argsort(-np.abs(values), kind="stable")
-    return [
+    return len(order), [
         {
             "units": [names[i[k]], names[j[k]]],
             "covariance": float(values[k]),
             "correlation": float(correlations[k]),
         }
-        for k in order.tolist()
+        for k in order[:_WRITTEN].tolist()
     ]
 
 
@@ -123,6 +123,7 @@ def _text(
     sums: dict[str, float],
     means: dict[str, float],
     pairs: list[dict[str, Any]],
+    n_pairs: int,
 ) -> str:
     lines = [
         f"Exact averages of {ensemble.space.n} units, by {ensemble.route}",
@@ -143,6 +144,6 @@ def _text(
                 [" -- ".join(map(short, pair["units"])), f"{pair['covariance']:.4f}", known]
             )
         lines += ["", "Strongest covariances", *table(rows, "<>>")]
-        if len(pairs) > _PRINTED:
-            lines.append(f"  … and {len(pairs) - _PRINTED} weaker ones")
+        if n_pairs > _PRINTED:
+            lines.append(f"  … and {n_pairs - _PRINTED} weaker ones")
     return "\n".join(lines)

@@ -25,12 +25,12 @@ from ebm.cli.options import (
 )
 from ebm.cli.reading import rows_of
 from ebm.cli.records import JSON, require_text, write_record, write_rows
-from ebm.cli.talk import shows_progress
+from ebm.cli.talk import named, shows_progress
 from ebm.comparison import Comparison, compare
 from ebm.comparison.routes import Route
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
-from ebm.errors import EbmError, LimitError
+from ebm.errors import EbmError, LimitError, NamesError
 from ebm.io import load
 from ebm.learning import Penalty, fit
 from ebm.models import BoltzmannMachine, IsingModel
@@ -126,9 +126,14 @@ def _compare(arguments: argparse.Namespace) -> int:
     left_out: dict[str, str] = {}
     has_converged = True
     with told():
+        estimators_asked = _DEFAULT if arguments.estimators is None else arguments.estimators
         for path in arguments.models:
-            routes[path.stem] = exact(load(path), max_seconds=arguments.max_seconds)
-        for name in _DEFAULT if arguments.estimators is None else arguments.estimators:
+            is_taken = path.stem in routes or path.stem in estimators_asked
+            name = named(str(path)) if is_taken else path.stem
+            if name in routes:
+                raise NamesError(f"{name} is named twice: name every model once")
+            routes[name] = exact(load(path), max_seconds=arguments.max_seconds)
+        for name in estimators_asked:
             try:
                 model, converged = _estimated(name, data, penalty)
             except EbmError as error:
@@ -168,6 +173,8 @@ def _estimated(name: str, data: WeightedStates, penalty: Penalty) -> tuple[Any, 
         kind = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
         start = kind(np.zeros((n, n)), np.zeros(n), names=data.space.names)
         result = fit(start, data, penalty=penalty, progress=shows_progress(usual=False))
+    if result.message.startswith("interrupted"):
+        raise KeyboardInterrupt
     if not result.converged:
         tell(f"{name} did not converge: {result.message}")
     return result.model, bool(result.converged)
