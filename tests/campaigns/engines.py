@@ -2,9 +2,9 @@
 
     python -m tests.campaigns.engines [--units 36] [--resamples 200] [--engines dask loky …]
 
-Each engine gets an exact sum and a bootstrap of fits of 20 units, beside the same calls without an
-executor; of dask's two workers one is killed when half of the jobs are done. Engines that are not
-installed are named and left out.
+Each engine gets an exact sum, a bootstrap of fits of 20 units, tempered chains and annealing both
+ways, beside the same calls without an executor; of dask's two workers one is killed when half of
+the jobs are done. Engines that are not installed are named and left out.
 """
 
 from __future__ import annotations
@@ -113,10 +113,25 @@ def main() -> None:
         )
         return (result.parameters,)
 
+    glass = random_machine(60)
+    ladder = ebm.ParallelTempering([0.8, 0.6, 0.4, 0.2, 0.0])
+
+    def chains(executor: Any) -> Any:
+        run = ebm.sampling.SamplingRun(executor=executor)
+        samples = ebm.sample(glass, ladder, n_draws=200, n_chains=256 * 8, rng=3, run=run)
+        return samples.slots, samples.final.states, samples.final.streams, samples.rejection
+
+    def both_ways(executor: Any) -> Any:
+        ratio = ebm.sampling.BennettRatio(ebm.Annealing(n_chains=256 * 8, n_steps=100))
+        estimate = ebm.log_partition(glass, ratio, rng=4, executor=executor)
+        return estimate.value, estimate.standard_error
+
     n_jobs = max(1, 2 ** (settings.units - 33))
     for what, task, n in (
         (f"exact sum of 2^{settings.units} states", sums, n_jobs),
         (f"{settings.resamples} resamples of 20 units", resamples, settings.resamples),
+        ("2048 tempered chains of 60 units", chains, 8),
+        ("2048 chains annealed both ways", both_ways, 16),
     ):
         began = time.perf_counter()
         here = task(None)
