@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from ebm._names import PACKAGE, PROGRAM
+
 
 @contextmanager
 def whole_imports() -> Iterator[None]:
@@ -42,15 +44,15 @@ def end_program_when_interrupted() -> None:
 def end_program(*_: object) -> None:
     """Say that it was interrupted, and end with the code of that."""
     with suppress(OSError):
-        os.write(2, b"ebm: interrupted\n")
+        os.write(2, f"{PROGRAM}: interrupted\n".encode())
     os._exit(130)
 
 
 def _is_program(name: list[str], words: list[str]) -> bool:
     """Whether this process is ``ebm`` or ``python -m ebm``."""
     if name == ["-m"]:
-        return words[words.index("-m") + 1 :][:1] == ["ebm"] if "-m" in words else False
-    return [os.path.basename(path).removesuffix(".exe") for path in name] == ["ebm"]
+        return words[words.index("-m") + 1 :][:1] == [PACKAGE] if "-m" in words else False
+    return [os.path.basename(path).removesuffix(".exe") for path in name] == [PROGRAM]
 
 
 # This is the first module of the library that is imported, before those that take a while.

@@ -16,7 +16,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: A module imports from earlier rungs, and inside its own subpackage, only.
 RUNGS = (
-    "_imports _names _version",
+    "_names _version",
+    "_imports",
     "errors",
     "_types",
     "_arrays",

@@ -111,6 +111,6 @@ def test_a_foreign_distribution_of_this_name_is_noticed(
         assert end.value.code == 0
         out = capsys.readouterr().out
         assert out.startswith(f"ebm-framework {ebm.__version__} (import ebm), from {FOLDER}\n")
-        assert out.count("\n") == (1 if said is None else 2)
+        assert out.count("\n") == (2 if said is None else 3)
         assert said is None or said in out
         assert ("environment of its own" in out) == (said is not None)

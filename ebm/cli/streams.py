@@ -23,7 +23,13 @@ __all__ = ["streams"]
 
 #: Attributes of arguments that name files to read, and those of files to write with their suffixes.
 _INPUTS = ("data", "model", "source", "models", "compare")
-_OUTPUTS = {"json": ".json", "table": ".csv", "samples_out": ".csv", "out": ".csv"}
+_OUTPUTS = {
+    "json": ".json",
+    "table": ".csv",
+    "samples_out": ".csv",
+    "out": ".csv",
+    "report": ".html",
+}
 #: First bytes of files other than text, and their suffixes.
 _SUFFIXES = {b"\x93NUMPY": ".npy", b"PK\x03\x04": ".npz", b"\x1f\x8b": ".csv.gz"}
 _STREAM = Path("-")

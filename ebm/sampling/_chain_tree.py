@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._names import PACKAGE
 from ebm._version import __version__
 from ebm.errors import require_extra
 
@@ -16,10 +17,10 @@ Variable = tuple[tuple[str, ...], Any]
 _NUMBERED: tuple[str, ...] = ("chain", "draw")
 #: Who made the tree, as ArviZ writes it.
 _ORIGIN = {
-    "creation_library": "ebm",
+    "creation_library": PACKAGE,
     "creation_library_version": __version__,
     "creation_library_language": "Python",
-    "inference_library": "ebm",
+    "inference_library": PACKAGE,
     "inference_library_version": __version__,
 }
 

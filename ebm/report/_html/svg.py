@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree
 
+from ebm._names import PACKAGE
 from ebm.errors import require_extra
 from ebm.report._html.elements import escaped
 
@@ -19,7 +20,7 @@ _INK, _PALE = 0x66, 0xB0
 #: Largest number of cells of a matrix that are drawn one by one.
 _MOST_CELLS = 2500
 #: Everything that could differ between two runs is set.
-_SETTINGS = {"svg.hashsalt": "ebm", "svg.fonttype": "path", "svg.image_inline": True}
+_SETTINGS = {"svg.hashsalt": PACKAGE, "svg.fonttype": "path", "svg.image_inline": True}
 
 
 def drawn(
