@@ -610,6 +610,17 @@ def test_draws_without_an_estimate_count_against_a_difference() -> None:
     assert held.permutation_tests(30, rng=0).n_failed == 0
 
 
+def test_draws_of_another_processor_are_told_of(
+    comparison: Any, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doubts about fits of draws are hidden, and this one is not among them."""
+    with monkeypatch.context() as patch:
+        patch.setattr("ebm._jobs.processor", lambda: "another kind")
+        comparison.permutation_tests(2, rng=3, checkpoint=tmp_path / "draws")
+    with pytest.warns(ebm.EbmWarning, match="2 of 3 jobs were done by another kind"):
+        comparison.permutation_tests(3, rng=3, checkpoint=tmp_path / "draws")
+
+
 def test_a_damaged_checkpoint_is_refused(comparison: Any, tmp_path: pathlib.Path) -> None:
     folder = tmp_path / "draws"
     comparison.permutation_tests(2, rng=3, checkpoint=folder)

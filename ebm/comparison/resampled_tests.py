@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ebm._arrays import as_integer, read_only
 from ebm._checkpoints import fingerprint, fingerprints
 from ebm._frames import frame
-from ebm._jobs import Answer, Engine, loop, run_jobs
+from ebm._jobs import Answer, Engine, loop, number_of_workers, run_jobs
 from ebm._parallel import single_threaded_blas
 from ebm._progress import ticker
 from ebm._randomness import RandomSource, generator
@@ -303,7 +303,7 @@ def resampled_tests(
         began = time.perf_counter()
         pairs, strength = studentized(*plan.estimates([plan.rows(row) for row in plan.counts]))
         plan.drawn(np.random.default_rng(0))
-        seconds = n_draws * (time.perf_counter() - began)
+        seconds = n_draws * (time.perf_counter() - began) / number_of_workers(executor)
         if not seconds <= max_seconds:
             is_faster = plan.is_exact and not plan.is_incomplete
             faster = " loss=ebm.inversion.Pseudolikelihood()," if is_faster else ""
@@ -312,6 +312,7 @@ def resampled_tests(
                 f"{max_seconds:g}: take fewer draws,{faster} or raise max_seconds and give an "
                 "executor"
             )
+    with loop(), single_threaded_blas():
         advance, close = ticker(progress, n_draws, "draw")
         try:
             answers = run_jobs(
