@@ -277,6 +277,10 @@ class TestGroups:
             with pytest.raises(MissingValueError, match="no label for 12 of 40 rows"):
                 read_groups(data, by, None)
 
+    def test_numbers_among_objects_are_sorted_by_size(self):
+        numbers = pd.Series([10 if flag else 9 for flag in self.FLAGS], dtype=object)
+        assert list(self.labels(numbers, pd.DataFrame)) == ["9", "10"]
+
     def test_categories_without_an_order_are_sorted(self):
         words = pd.Series(["now" if flag else "a" for flag in self.FLAGS])
         unordered = words.astype(pd.CategoricalDtype(["now", "a"]))

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -217,7 +218,8 @@ def sorted_labels(labels: NDArray[Any]) -> tuple[list[str], NDArray[np.intp]]:
             "them a label of their own"
         )
     if labels.dtype.kind == "O":
-        labels = labels.astype(str)
+        are_numbers = all(isinstance(x, Real) and not isinstance(x, bool) for x in labels)
+        labels = labels.astype(np.float64 if are_numbers else str)
     different, group = np.unique(labels, return_inverse=True)
     is_whole = different.dtype.kind == "f" and bool((different == different.round()).all())
     return [str(int(x)) if is_whole else str(x) for x in different.tolist()], group.ravel()
