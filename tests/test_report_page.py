@@ -23,7 +23,7 @@ from ebm.cli import main
 from ebm.inversion import EdgePrior
 from ebm.report import analyze_items
 from ebm.report._edges import with_edges
-from ebm.report._html.elements import escaped
+from ebm.report._html.elements import escaped, prose
 from ebm.report._html.temperature import script_data, temperature_section
 
 pytest.importorskip("matplotlib")
@@ -215,12 +215,22 @@ def test_the_file_is_the_same_each_time(tmp_path: Path) -> None:
 
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     report = ebm.analyze(coupled_rows(), penalty=0.01, names=HOSTILE)
-    page = parsed(page_of(report, tmp_path, title=HOSTILE[0], note=HOSTILE[2]))
+    source = page_of(report, tmp_path, title=HOSTILE[0], note=HOSTILE[2])
+    page = parsed(source)
     wanted = parsed(written("penalty")[1])
     for tag in ("script", "style", "img", "b"):
         assert page.tags[tag] == wanted.tags[tag]
-    for name in HOSTILE:
+    # A mark that would turn what follows is written out; a long name is whole in a title.
+    names = [name.replace("\u202e", "\\u202e") for name in HOSTILE]
+    for name in names[:-1]:
         assert name in page.text
+    assert f'title="{names[-1]}"' in source
+
+
+def test_words_from_right_to_left_do_not_turn_the_numbers_after_them() -> None:
+    hebrew = "\u05e9\u05dc\u05d5\u05dd \u05e2\u05d5\u05dc\u05dd"
+    assert prose(f"worst: <a>, {hebrew}: -4.9") == (f"worst: &lt;a&gt;, <bdi>{hebrew}</bdi>: -4.9")
+    assert "\u202e" not in prose("\u202e -4.9")
 
 
 @given(st.text(st.characters(codec=None), max_size=40))

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from importlib import resources
 from itertools import groupby
 
+from ebm._text import short
 from ebm.report._blocks import (
     Active,
     Block,
@@ -23,6 +24,12 @@ from ebm.report._blocks import (
 
 #: A cell that is sorted as a number, its sign and its mark of an error before it.
 _NUMBER = re.compile(r"±? ?[+-]?(\d|inf|nan)")
+#: Letters written from right to left, and the marks that change the direction.
+_RIGHT = "\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc"
+_RIGHT_TO_LEFT = re.compile(f"[{_RIGHT}]+(?: +[{_RIGHT}]+)*")
+_DIRECTIONS = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+#: Longer names are truncated, and are whole where a pointer rests on them.
+_LONGEST_NAME = 60
 #: Tables of more rows scroll within the page.
 _LONG = 14
 
@@ -30,7 +37,8 @@ _LONG = 14
 def escaped(text: str) -> str:
     """Text for an element or an attribute; characters that no page may hold as Python writes them.
 
-    A page holds neither control characters nor halves of surrogate pairs.
+    A page holds neither control characters nor halves of surrogate pairs, and no mark of direction
+    that would turn what follows.
     """
     return html.escape("".join(map(_written, text)))
 
@@ -38,10 +46,9 @@ def escaped(text: str) -> str:
 def _written(character: str) -> str:
     if character in "\n\t\r":
         return " "
-    is_refused = (
-        unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE
-    )
-    return ascii(character)[1:-1] if is_refused else character
+    is_no_character = ord(character) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(character) <= 0xFDEF
+    is_control = unicodedata.category(character) in ("Cc", "Cs") or character in _DIRECTIONS
+    return ascii(character)[1:-1] if is_control or is_no_character else character
 
 
 def resource(name: str) -> str:
@@ -50,8 +57,15 @@ def resource(name: str) -> str:
 
 
 def name(text: str) -> str:
-    """A name of the user's, whose direction of writing ends with it."""
-    return f"<bdi>{escaped(text) or '&nbsp;'}</bdi>"
+    """A name of the user's, whose direction of writing ends with it; a long one on request."""
+    shown = short(text, _LONGEST_NAME)
+    whole = f' title="{escaped(text)}"' if shown != text else ""
+    return f"<bdi{whole}>{escaped(shown) or '&nbsp;'}</bdi>"
+
+
+def prose(text: str) -> str:
+    """A sentence in which what is written from right to left does not turn the numbers after it."""
+    return _RIGHT_TO_LEFT.sub(r"<bdi>\g<0></bdi>", escaped(text))
 
 
 def titled(text: str) -> str:
@@ -96,14 +110,14 @@ def _element(block: Block, title: str) -> str:
         return rows_element(block, title)
     if isinstance(block, Sentence):
         tag = "li" if _is_listed(block) else "p"
-        return f"<{tag}>{escaped(block.text)}</{tag}>"
+        return f"<{tag}>{prose(block.text)}</{tag}>"
     # Rates are columns of the table of units.
     return ""
 
 
 def _value(block: Value) -> str:
     sub = ' class="sub"' if block.label.startswith(" ") else ""
-    return f"<div{sub}><dt>{escaped(block.label.strip())}</dt><dd>{escaped(block.text)}</dd></div>"
+    return f"<div{sub}><dt>{escaped(block.label.strip())}</dt><dd>{prose(block.text)}</dd></div>"
 
 
 def rows_element(block: Rows, title: str) -> str:
