@@ -34,7 +34,7 @@ for group, bias in (("controls", -1.6), ("patients", -0.8)):
     for row in ebm.exact(machine).sample(500, rng=rng):
         answers = ["" if rng.random() < 0.05 else str(answer) for answer in row]
         lines.append(",".join([group, *answers]))
-path.write_text("\n".join(lines) + "\n", "utf-8")
+written = path.write_text("\n".join(lines) + "\n", "utf-8")
 
 # %%
 # A third of the rows have an empty cell. They are kept, since the likelihood of a row is that of

@@ -16,7 +16,7 @@ import ebm
 from ebm.plotting.style import INDEPENDENT, MODEL
 
 path = Path(tempfile.mkdtemp()) / "triangle.csv"
-path.write_text("0,-1,-1\n-1,0,-1\n-1,-1,0\n", "utf-8")
+written = path.write_text("0,-1,-1\n-1,0,-1\n-1,-1,0\n", "utf-8")
 
 # %%
 # All states with their energies E = −Σ J s s and their probabilities p = exp(−E) / Z.
