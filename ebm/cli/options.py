@@ -26,7 +26,9 @@ from ebm.tables.write_table import require_suffix
 #: Options that stand for arguments of the library and take their values.
 KEYWORDS: Mapping[str, str] = {
     name: f"--{name.replace('_', '-')}"
-    for name in "columns exclude missing threshold l2 l2_biases burn_in thin center".split()
+    for name in (
+        "columns exclude missing threshold l2 l2_biases burn_in thin center checkpoint".split()
+    )
 } | {"n_chains": "--chains", "rng": "--seed"}
 #: Arguments of which a value is an option of its own.
 _SWITCHES: Mapping[str, Callable[[Any], str | None]] = {
