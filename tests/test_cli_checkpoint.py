@@ -110,7 +110,7 @@ def test_places_that_cannot_be_written_are_found_before_the_fit(option, data, mo
 
 def test_a_report_without_a_fit_takes_no_checkpoint(tmp_path):
     rows = np.random.default_rng(0).integers(0, 2, (10, 40))
-    with pytest.raises(ebm.EbmError, match="checkpoint has no effect"):
+    with pytest.raises(ebm.EbmError, match="checkpoint=… has no effect"):
         ebm.analyze(rows, checkpoint=tmp_path / "fit.npz")
 
 

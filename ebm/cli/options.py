@@ -29,7 +29,8 @@ from ebm.tables.write_table import require_suffix
 KEYWORDS: Mapping[str, str] = {
     name: f"--{name.replace('_', '-')}"
     for name in (
-        "columns exclude missing threshold yes no part l2 l2_biases burn_in thin center n_chains"
+        "columns exclude missing threshold yes no part l2 l2_biases burn_in thin center checkpoint"
+        " n_chains"
     ).split()
 } | {"rng": "--seed"}
 #: Arguments of which a value is an option of its own.

@@ -202,7 +202,7 @@ def analyze(
                     trouble = [f"No mean-field inversion: {error}"]
                 sections = sections_of(data, result, inversion, strengths, source)
         if result is None and checkpoint is not None:
-            raise EbmError(f"checkpoint has no effect, leave it out: {route}")
+            raise EbmError(f"checkpoint=… has no effect, leave it out: {route}")
         model: Any = inversion if result is None else result.model
         if start is None or not isinstance(data, WeightedStates):
             pass
