@@ -269,6 +269,8 @@ def check_outputs(
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         require_place(path, overwrite=force)
     if kept is not None:
+        if str(kept) == "-":
+            raise FileFormatError("a checkpoint must be a file, '-' is none: name a file")
         taken = [*paths, *([] if source is None else [source])]
         if kept.resolve() in [path.resolve() for path in taken]:
             raise FileFormatError(f"{kept} is named twice: give every file its own name")
