@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -81,24 +82,46 @@ def central_differences(values: Along, step: float, m: int) -> tuple[Array, Arra
         return (4 * short - long) / 3, np.abs(long - short), ROUNDING * np.abs(sides).max() / step
 
 
-def best_difference(values: Along, m: int, row: int) -> float:
-    """The slope of one of the values by the step of the least error."""
-    trials = [central_differences(values, step, m) for step in STEPS]
-    known = [trial for trial in trials if np.isfinite(trial[1][row])]
-    slopes, *_ = min(known, key=lambda trial: float(trial[1][row] + trial[2]))
-    return float(slopes[row])
+@dataclass(frozen=True)
+class Slopes:
+    """Slopes that are claimed for m values at a place.
+
+    ``values`` are those at a move away from it, (m,). ``claimed`` are the slopes along a direction
+    and the sizes of the terms that they sum, (m,) each. A direction is the same for all values,
+    (n,), or one for each, (m, n).
+    """
+
+    values: Callable[[Array], Array]
+    claimed: Callable[[Array], tuple[Array, Array]]
+
+    def wrong(self, direction: Array) -> Flags:
+        """Which slopes along a direction are not those of the values, (m,)."""
+        return wrong_slopes(self._along(direction), *self.claimed(direction))
+
+    def wrong_entry(self, direction: Array, row: int) -> int | None:
+        """A coordinate along which a slope is wrong by itself, found by halving."""
+        wrong = np.arange(direction.shape[-1])
+        while len(wrong) > 1:
+            half = wrong[: len(wrong) // 2]
+            is_wrong = self.wrong(_part(direction, half))[row]
+            wrong = half if is_wrong else wrong[len(half) :]
+        entry = int(wrong[0])
+        return entry if self.wrong(_part(direction, entry))[row] else None
+
+    def difference(self, direction: Array, entry: int, row: int) -> float:
+        """The slope of one of the values along a coordinate, by the step of the least error."""
+        alone = _part(direction, entry)
+        m = len(self.claimed(alone)[0])
+        trials = [central_differences(self._along(alone), step, m) for step in STEPS]
+        known = [trial for trial in trials if np.isfinite(trial[1][row])]
+        slopes, *_ = min(known, key=lambda trial: float(trial[1][row] + trial[2]))
+        return float(slopes[row]) / float(np.broadcast_to(direction[..., entry], m)[row])
+
+    def _along(self, direction: Array) -> Along:
+        return lambda step: self.values(step * direction)
 
 
-def wrong_entry(n: int, is_wrong: Callable[[Indices], bool]) -> int:
-    """One of n entries to which a wrong slope is due, found by halving."""
-    wrong = np.arange(n)
-    while len(wrong) > 1:
-        half = wrong[: len(wrong) // 2]
-        wrong = half if is_wrong(half) else wrong[len(half) :]
-    return int(wrong[0])
-
-
-def part(direction: Array, entries: Indices | int) -> Array:
+def _part(direction: Array, entries: Indices | int) -> Array:
     """A direction along some of the coordinates of its last axis only."""
     some = np.zeros_like(direction)
     some[..., entries] = direction[..., entries]

@@ -24,7 +24,7 @@ def _blas(config: Any) -> str:
     libraries = sorted(
         blas_libraries(), key=lambda x: ("numpy" not in x["filepath"], x["filepath"])
     )
-    for library in libraries:
-        parts = (library.get(name) for name in ("internal_api", "version", "architecture"))
-        return " ".join(str(part) for part in parts if part)
-    return str(config.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown BLAS"))
+    if not libraries:
+        return str(config.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown BLAS"))
+    parts = (libraries[0].get(name) for name in ("internal_api", "version", "architecture"))
+    return " ".join(str(part) for part in parts if part)

@@ -108,6 +108,13 @@ def test_places_that_cannot_be_written_are_found_before_the_fit(option, data, mo
     assert "named twice" in capsys.readouterr().err
 
 
+def test_a_checkpoint_is_no_stream(data, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["fit", str(data), "--checkpoint", "-"]) == 2
+    assert "a checkpoint must be a file" in capsys.readouterr().err
+    assert not (tmp_path / "-").exists()
+
+
 def test_a_report_without_a_fit_takes_no_checkpoint(tmp_path):
     rows = np.random.default_rng(0).integers(0, 2, (10, 40))
     with pytest.raises(ebm.EbmError, match="checkpoint=… has no effect"):

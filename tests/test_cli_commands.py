@@ -364,6 +364,7 @@ def test_tables_change_their_files_and_codings(
         (["wrong.csv", "x.npz"], "wanted coupling and field"),
         (["lonely.csv", "x.npz"], "line 3 of lonely.csv couples 'a' and 'b'"),
         (["text.csv", "x.npz"], "the value 'one': no number"),
+        (["twice.csv", "x.npz"], "lines 4 and 5 of twice.csv give the same coupling"),
         (["model.npz", "model.npz", "--force"], "named twice"),
     ],
 )
@@ -375,6 +376,8 @@ def test_what_cannot_be_converted_is_said(
     (folder / "wrong.csv").write_text(head + "field,a,,1\nweight,a,b,2\n")
     (folder / "lonely.csv").write_text(head + "field,a,,1\ncoupling,a,b,2\n")
     (folder / "text.csv").write_text(head + "field,a,,one\n")
+    pairs = "coupling,a,b,2\ncoupling,b,a,3\n"
+    (folder / "twice.csv").write_text(f"{head}field,a,,1\nfield,b,,1\n{pairs}")
     ebm.save(ebm.PottsModel(np.zeros((2, 2, 3, 3)), np.zeros((2, 3))), folder / "potts.npz")
     assert said in failure(capsys, "convert", *argv)
     assert not list(folder.glob("x.*"))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ebm._text import columns, labelled, short, table
-from ebm.cli.drawing import told
-from ebm.cli.options import add_options, check_outputs, positive, say
-from ebm.cli.records import JSON, by_name, require_text, write_record, write_rows
+from ebm.cli.options import add_options, check_outputs, positive, say, told
+from ebm.cli.results import JSON, by_name, require_text, write_record, write_states
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble, exact
 from ebm.errors import ModelError
@@ -66,8 +64,8 @@ def _exact(arguments: argparse.Namespace) -> int:
         }
     n_pairs, pairs = _pairs(moments, names)
     if out is not None:
-        header = (*ensemble.space.labels, "energy_kT", "probability")
-        write_rows(out, header, _states(ensemble), force=arguments.force)
+        blocks = ((states, model.energy(states), p) for states, p in ensemble.blocks())
+        write_states(out, ensemble.space, blocks, force=arguments.force)
     say(_text(ensemble, sums, by_name(names, moments.mean), pairs, n_pairs))
     record = {
         "n_units": ensemble.space.n,
@@ -108,14 +106,6 @@ def _pairs(moments: Moments, names: tuple[str, ...]) -> tuple[int, list[dict[str
         }
         for k in order[:_WRITTEN].tolist()
     ]
-
-
-def _states(ensemble: ExactEnsemble) -> Iterator[list[object]]:
-    """Lines of a table of all states, their energies and probabilities."""
-    for states, probabilities in ensemble.blocks():
-        energies = ensemble.model.energy(states)
-        for state, energy, p in zip(states, energies.tolist(), probabilities.tolist(), strict=True):
-            yield [*(f"{value:g}" for value in state), repr(energy), repr(p)]
 
 
 def _text(

@@ -24,7 +24,7 @@ from ebm.cli.options import (
     write_figure,
 )
 from ebm.cli.reading import reading_options
-from ebm.cli.records import JSON, require_text, write_record, write_rows
+from ebm.cli.results import JSON, require_text, write_record, write_rows
 from ebm.cli.talk import shows_progress
 from ebm.comparison import GroupComparison, ResampledTests, compare_groups
 from ebm.comparison._grouped_rows import of_group, sorted_labels

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from ebm.cli.coupling_lists import HEADER, couplings_of, model_of
-from ebm.cli.drawing import told
+from ebm.cli.coupling_lists import HEADER, couplings_of, listed_model
 from ebm.cli.fitting import add_reading
-from ebm.cli.options import add_options, check_outputs, say
+from ebm.cli.options import add_options, check_outputs, say, told
 from ebm.cli.reading import READING, rows_of
-from ebm.cli.records import JSON, write_record, write_rows
+from ebm.cli.results import JSON, write_record, write_rows
 from ebm.cli.talk import named
 from ebm.errors import CodingError, EbmError, FileFormatError
 from ebm.io import load, save
@@ -26,6 +25,9 @@ _OUTPUTS = (
     JSON,
     ("--force", None, "overwrite output files"),
 )
+#: Why entries have no value.
+_REASONS = {"n_rows": "a model has no rows", "class": "a table is no model"}
+#: What every archive of a model has.
 _ARCHIVED = "ebm_model.npy"
 
 
@@ -73,13 +75,13 @@ def _convert(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_REASONS = {"n_rows": "a model has no rows", "class": "a table is no model"}
-
-
 def holds_model(path: Path) -> bool:
     """Whether a file holds a model: an archive of ``ebm.save``, or a list of couplings."""
     if path.suffix.lower() == ".npz":
-        return zipfile.is_zipfile(path) and _ARCHIVED in zipfile.ZipFile(path).namelist()
+        if not zipfile.is_zipfile(path):
+            return False
+        with zipfile.ZipFile(path) as archive:
+            return _ARCHIVED in archive.namelist()
     if path.suffix.lower() not in (".csv", ".tsv"):
         return False
     with path.open("rb") as file:
@@ -88,7 +90,7 @@ def holds_model(path: Path) -> bool:
 
 
 def _convert_model(source: Path, suffix: str, arguments: argparse.Namespace) -> dict[str, Any]:
-    model = load(source) if source.suffix.lower() == ".npz" else model_of(source)
+    model = load(source) if source.suffix.lower() == ".npz" else listed_model(source)
     if arguments.coding is not None:
         convert = getattr(model, "to_spins" if arguments.coding is Spins else "to_binary", None)
         if convert is None:

@@ -19,15 +19,17 @@ import numpy as np
 
 from ebm.errors import EbmError, FileFormatError, ModelError
 from ebm.forms import QuadraticForm, energy_form
-from ebm.models import BoltzmannMachine, IsingModel
+from ebm.models._library import model_of
 from ebm.spaces import Binary, Spins
 
-__all__ = ["HEADER", "couplings_of", "model_of"]
+__all__ = ["HEADER", "couplings_of", "listed_model"]
 
 HEADER = ("parameter", "unit", "other_unit", "value_kT")
-#: Words for the terms of two units and of one, and the models over these codings.
-_WORDS = {Spins: ("coupling", "field"), Binary: ("weight", "bias")}
-_MODELS = {Spins: IsingModel, Binary: BoltzmannMachine}
+#: Words for the terms of two units and of one.
+_WORDS: dict[type[Binary] | type[Spins], tuple[str, str]] = {
+    Spins: ("coupling", "field"),
+    Binary: ("weight", "bias"),
+}
 
 
 def couplings_of(model: Any) -> Iterator[tuple[str, str, str, str]]:
@@ -39,18 +41,32 @@ def couplings_of(model: Any) -> Iterator[tuple[str, str, str, str]]:
             "of couplings: write .npz"
         )
     pair, single = _WORDS[type(space)]
-    form = form.folded(space).at_origin()
+    form = form.folded(space).at_origin().dense()
     labels = space.labels
     yield "offset", "", "", repr(float(form.constant))
     for label, value in zip(labels, np.asarray(form.vector).tolist(), strict=True):
         yield single, label, "", repr(value)
-    matrix = form.matrix.toarray() if hasattr(form.matrix, "toarray") else np.asarray(form.matrix)
-    for i, j in np.argwhere(np.triu(matrix, 1)).tolist():
-        yield pair, labels[i], labels[j], repr(float(matrix[i, j]))
+    for i, j in np.argwhere(np.triu(form.matrix, 1)).tolist():
+        yield pair, labels[i], labels[j], repr(float(form.matrix[i, j]))
 
 
-def model_of(path: Path) -> BoltzmannMachine | IsingModel:
+def listed_model(path: Path) -> Any:
     """The model of a list of couplings."""
+    lines = _lines(path)
+    coding = _coding_of({line[0] for line in lines}, path)
+    single = _WORDS[coding][1]
+    names = [line[1] for line in lines if line[0] == single]
+    form = _form(lines, names, single, path)
+    # Labels that are positions stand for units without names.
+    is_named = names != [str(k) for k in range(len(names))]
+    try:
+        return model_of(form, coding(len(names), names=names if is_named else None))
+    except EbmError as error:
+        raise FileFormatError(f"{path} holds no model: {error}") from error
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """The cells of each line below the header."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = [line for line in csv.reader(file, delimiter=delimiter) if line][1:]
@@ -59,20 +75,33 @@ def model_of(path: Path) -> BoltzmannMachine | IsingModel:
             raise FileFormatError(
                 f"line {number} of {path} has {len(line)} cells, wanted {', '.join(HEADER)}"
             )
-    words = {line[0] for line in lines}
-    kinds = [kind for kind, (pair, single) in _WORDS.items() if words & {pair, single}]
-    known = {"offset", *(_WORDS[kinds[0]] if kinds else ())}
-    if len(kinds) != 1 or not words <= known:
+    return lines
+
+
+def _coding_of(words: set[str], path: Path) -> type[Binary] | type[Spins]:
+    """The coding whose words stand in the first column."""
+    codings = [coding for coding, terms in _WORDS.items() if words & set(terms)]
+    known = {"offset", *(_WORDS[codings[0]] if codings else ())}
+    if len(codings) != 1 or not words <= known:
         raise FileFormatError(
             f"the parameters of {path} are {', '.join(sorted(words)) or 'none'}, wanted coupling "
             "and field of spins, or weight and bias of {0,1}, and offset"
         )
-    single = _WORDS[kinds[0]][1]
-    names = [line[1] for line in lines if line[0] == single]
+    return codings[0]
+
+
+def _form(lines: list[list[str]], names: list[str], single: str, path: Path) -> QuadraticForm:
+    """The couplings, fields and offset of lines."""
     place = {name: k for k, name in enumerate(names)}
     matrix, vector, offset = np.zeros((len(names), len(names))), np.zeros(len(names)), 0.0
+    listed: dict[tuple[str, ...], int] = {}
     for number, (word, unit, other, text) in enumerate(lines, 2):
         value = _number(text, path, number)
+        first = listed.setdefault((word, *sorted((unit, other))), number)
+        if first != number:
+            raise FileFormatError(
+                f"lines {first} and {number} of {path} give the same {word}: leave out one of them"
+            )
         if word == "offset":
             offset = value
         elif word == single:
@@ -84,15 +113,7 @@ def model_of(path: Path) -> BoltzmannMachine | IsingModel:
             )
         else:
             matrix[place[unit], place[other]] = matrix[place[other], place[unit]] = value
-    # Labels that are positions stand for units without names.
-    is_named = names != [str(k) for k in range(len(names))]
-    try:
-        model: BoltzmannMachine | IsingModel = _MODELS[kinds[0]](
-            matrix, vector, offset=offset, names=names if is_named else None
-        )
-    except EbmError as error:
-        raise FileFormatError(f"{path} holds no model: {error}") from error
-    return model
+    return QuadraticForm(matrix, vector, offset)
 
 
 def _number(text: str, path: Path, line: int) -> float:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,11 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm.cli.options import add_options, check_outputs, count, non_negative, tell, write_bytes
-from ebm.cli.records import JSON, by_name, write_record
+from ebm.cli.options import (
+    add_options,
+    check_outputs,
+    count,
+    non_negative,
+    tell,
+    told,
+    write_bytes,
+)
+from ebm.cli.results import JSON, by_name, write_record
 from ebm.cli.talk import is_standard_output, shows_progress
 from ebm.enumeration import exact
-from ebm.errors import EbmError, EbmWarning, LimitError
+from ebm.errors import EbmError, LimitError
 from ebm.io import load
 from ebm.sampling import Samples, SamplingRun, sample
 from ebm.sampling.chain_estimate import FEWEST_DRAWS, LARGEST_R_HAT
@@ -131,16 +137,6 @@ def draw(model: Any, n_rows: int, seed: int, **settings: int | None) -> Draws:
     is_mixed, diagnostics = _mixed(samples, names)
     code = _INTERRUPTED if is_cut else _MIXED if is_mixed else _NOT_MIXED
     return Draws(states, names, code, {"method": "Gibbs chains", **sizes, **diagnostics})
-
-
-@contextmanager
-def told() -> Iterator[list[warnings.WarningMessage]]:
-    """Warnings of the library as sentences on the standard error stream; they are listed after."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", EbmWarning)
-        yield caught
-    for text in dict.fromkeys(str(warning.message) for warning in caught):
-        tell(text)
 
 
 def _mixed(samples: Samples, names: tuple[str, ...]) -> tuple[bool, dict[str, Any]]:

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ebm import inversion
-from ebm.cli.drawing import told
-from ebm.cli.fitting import PENALTIES, add_reading
+from ebm.cli.fitting import DATA_FILES, PENALTIES, add_reading
 from ebm.cli.options import (
     add_options,
     check_outputs,
@@ -21,19 +20,21 @@ from ebm.cli.options import (
     positive,
     say,
     tell,
+    told,
     write_figure,
 )
 from ebm.cli.reading import rows_of
-from ebm.cli.records import JSON, require_text, write_record, write_rows
+from ebm.cli.results import JSON, require_text, write_record, write_rows
 from ebm.cli.talk import named, shows_progress
 from ebm.comparison import Comparison, compare
 from ebm.comparison.routes import Route
 from ebm.ensembles import Ensemble, WeightedStates
 from ebm.enumeration import exact
 from ebm.errors import EbmError, LimitError, NamesError
+from ebm.forms import QuadraticForm
 from ebm.io import load
 from ebm.learning import Penalty, fit
-from ebm.models import BoltzmannMachine, IsingModel
+from ebm.models._library import model_of
 from ebm.report import MAX_UNITS_EXACT
 from ebm.spaces import Binary, Spins
 
@@ -82,7 +83,7 @@ def add_compare(commands: Any) -> None:
         epilog="Exit codes: 0 success; 1 a fit did not converge; 2 an error; 130 interrupted by "
         "Ctrl-C.",
     )
-    command.add_argument("data", type=Path, metavar="DATA", help=".csv .tsv .txt (.gz) .npy .npz")
+    command.add_argument("data", type=Path, metavar="DATA", help=DATA_FILES)
     said = "the .npz files of models to compare as well"
     command.add_argument("models", type=Path, nargs="*", metavar="MODEL", help=said)
     said = (
@@ -170,8 +171,7 @@ def _estimated(name: str, data: WeightedStates, penalty: Penalty) -> tuple[Any, 
         result = inversion.pseudolikelihood(data, penalty=penalty)
     else:
         n = data.space.n
-        kind = IsingModel if isinstance(data.space, Spins) else BoltzmannMachine
-        start = kind(np.zeros((n, n)), np.zeros(n), names=data.space.names)
+        start = model_of(QuadraticForm(np.zeros((n, n)), np.zeros(n), 0.0), data.space)
         result = fit(start, data, penalty=penalty, progress=shows_progress(usual=False))
     if result.message.startswith("interrupted"):
         raise KeyboardInterrupt

@@ -33,7 +33,7 @@ from ebm.cli.options import (
     write_figure,
 )
 from ebm.cli.reading import reading_options
-from ebm.cli.records import write_record
+from ebm.cli.results import write_record
 from ebm.cli.talk import says_notes, shows_progress
 from ebm.ensembles import IncompleteEnsemble
 from ebm.errors import (

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ebm.cli.drawing import told
 from ebm.cli.options import (
     add_options,
     check_outputs,
@@ -20,9 +19,10 @@ from ebm.cli.options import (
     positive,
     say,
     tell,
+    told,
     write_figure,
 )
-from ebm.cli.records import JSON, require_text, write_record, write_rows
+from ebm.cli.results import JSON, require_text, write_record, write_rows
 from ebm.errors import PoorMixingWarning
 from ebm.io import load
 from ebm.temperature import Thermodynamics, thermodynamics

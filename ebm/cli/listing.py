@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ebm.cli.options import add_options, check_outputs, say, write_figure
-from ebm.cli.records import JSON, by_name, require_text, write_record, write_rows
+from ebm.cli.results import JSON, by_name, require_text, write_record, write_states
 from ebm.io import load
-from ebm.state_table import ORDERS, StateTable, table
+from ebm.state_table import ORDERS, table
 
 _OPTIONS = (
     ("-o --out states.csv", Path, "write all states (.csv .tsv)"),
@@ -42,25 +42,19 @@ def _table(arguments: argparse.Namespace) -> int:
     require_text(out, "--out")
     listed = table(load(arguments.model), order=arguments.order)
     say(listed)
+    columns = listed.states, listed.energies, listed.probabilities
     if out is not None:
-        header = (*listed.space.labels, "energy_kT", "probability")
-        rows = zip(*_columns(listed), strict=True)
-        cells = [[*(f"{x:g}" for x in state), energy, p] for state, energy, p in rows]
-        write_rows(out, header, cells, force=force)
+        write_states(out, listed.space, [columns], force=force)
     record = {
         "n_units": listed.space.n,
         "n_states": len(listed),
         "log_partition_nats": listed.log_partition,
         "states": [
             {"state": by_name(listed.space.labels, state), "energy_kT": energy, "probability": p}
-            for state, energy, p in zip(*_columns(listed), strict=True)
+            for state, energy, p in zip(*columns, strict=True)
         ],
     }
     write_record("table", record, arguments.json, force=force, reasons=_REASONS)
     if figure is not None:
         write_figure(listed.plot().figure, figure, force=force)
     return 0
-
-
-def _columns(listed: StateTable) -> tuple[list[Any], list[float], list[float]]:
-    return listed.states.tolist(), listed.energies.tolist(), listed.probabilities.tolist()

@@ -12,7 +12,6 @@ import numpy as np
 from ebm._landscape import Landscape, landscape
 from ebm._landscape.changes import LandscapeChanges
 from ebm._landscape.transitions import Transitions
-from ebm.cli.drawing import told
 from ebm.cli.options import (
     add_options,
     check_outputs,
@@ -21,9 +20,10 @@ from ebm.cli.options import (
     positive,
     say,
     tell,
+    told,
     write_figure,
 )
-from ebm.cli.records import JSON, by_name, estimated, require_text, write_record, write_rows
+from ebm.cli.results import JSON, by_name, estimated, require_text, write_record, write_rows
 from ebm.cli.talk import named
 from ebm.ensembles import Estimate
 from ebm.io import load

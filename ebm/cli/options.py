@@ -10,6 +10,7 @@ import math
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,7 +21,7 @@ from typing import Any
 from ebm._files import atomic_write, require_place
 from ebm._names import PACKAGE, PROGRAM
 from ebm.cli.talk import named, says_notes, says_text
-from ebm.errors import FileFormatError, require_extra
+from ebm.errors import EbmWarning, FileFormatError, require_extra
 from ebm.report import ItemReport, Report
 from ebm.tables._columns import listed
 from ebm.tables.write_table import require_suffix
@@ -191,6 +192,16 @@ def tell(text: str) -> None:
         print(f"{PROGRAM}: {named(in_options(text))}", file=sys.stderr)
 
 
+@contextmanager
+def told() -> Iterator[list[warnings.WarningMessage]]:
+    """Warnings of the library as sentences on the standard error stream; they are listed after."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", EbmWarning)
+        yield caught
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
+        tell(text)
+
+
 def _option(match: re.Match[str]) -> str:
     name, value = match[1], match[2]
     if name in _SWITCHES:
@@ -258,6 +269,8 @@ def check_outputs(
             raise FileFormatError(f"{path} is named twice: give every file its own name")
         require_place(path, overwrite=force)
     if kept is not None:
+        if str(kept) == "-":
+            raise FileFormatError("a checkpoint must be a file, '-' is none: name a file")
         taken = [*paths, *([] if source is None else [source])]
         if kept.resolve() in [path.resolve() for path in taken]:
             raise FileFormatError(f"{kept} is named twice: give every file its own name")

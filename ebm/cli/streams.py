@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ebm.cli.options import write_bytes
-from ebm.cli.talk import OUTPUT, call
+from ebm.cli.talk import STANDARD_OUTPUT, call
 from ebm.errors import EbmError
 
 __all__ = ["streams"]
@@ -55,7 +55,7 @@ def streams(arguments: argparse.Namespace) -> Iterator[None]:
             yield
             return
         path = Path(folder, f"standard output{_OUTPUTS[writes[0]]}")
-        call(path, OUTPUT)
+        call(path, STANDARD_OUTPUT)
         _replace(arguments, writes[0], path)
         try:
             with redirect_stdout(sys.stderr):

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 __all__ = [
-    "OUTPUT",
+    "STANDARD_OUTPUT",
     "Talk",
     "add_talk",
     "call",
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 #: Attributes of arguments that name files to write.
-OUTPUTS = ("out", "json", "figure", "map", "edge_figure", "samples_out", "table", "report")
+_OUTPUTS = ("out", "json", "figure", "map", "edge_figure", "samples_out", "table", "report")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Talk:
 
 
 #: Names of files in messages: those that stand for a standard stream.
-OUTPUT = "the standard output"
+STANDARD_OUTPUT = "the standard output"
 _names: dict[str, str] = {}
 _TALK: ContextVar[Talk] = ContextVar("talk", default=Talk())  # noqa: B039
 
@@ -60,7 +60,7 @@ def add_talk(command: Any, *, has_progress: bool) -> None:
 def talking(arguments: argparse.Namespace) -> Iterator[None]:
     """Say as much as the arguments ask for."""
     quiet = bool(getattr(arguments, "quiet", False))
-    files = any(isinstance(getattr(arguments, name, None), Path) for name in OUTPUTS)
+    files = any(isinstance(getattr(arguments, name, None), Path) for name in _OUTPUTS)
     talk = Talk(bool(getattr(arguments, "progress", False)), not quiet, not (quiet and files))
     token = _TALK.set(talk)
     try:
@@ -92,7 +92,7 @@ def call(path: Path, name: str) -> None:
 
 def is_standard_output(path: Path) -> bool:
     """Whether a file stands for the standard output."""
-    return _names.get(str(path)) == OUTPUT
+    return _names.get(str(path)) == STANDARD_OUTPUT
 
 
 def named(text: str) -> str:

@@ -317,8 +317,7 @@ def _sums_of(layer: LayerWeights, blocks: range) -> list[BlockSums]:
 
 def _job(layer: LayerWeights, n_jobs: int, blocks: tuple[int, int]) -> Answer:
     """The sum over a run of blocks of the enumerated layer."""
-    with single_threaded_blas():
-        return answer_of(added(in_chunks(partial(_sums_of, layer), range(*blocks), n_jobs)))
+    return answer_of(added(in_chunks(partial(_sums_of, layer), range(*blocks), n_jobs)))
 
 
 def _added(parts: Iterable[tuple[Array, ...]]) -> tuple[Array, ...]:

@@ -148,20 +148,15 @@ class EdgePosterior(Summarized):
         )
 
     def _summary(self) -> Summary:
-        pairs = [(i, j) for i in range(self.space.n) for j in range(i + 1, self.space.n)]
+        pairs = list(itertools.combinations(self.space.labels, 2))
         values = (
             ("units", str(self.space)),
             ("rows", f"{self.sample_size:.6g}"),
             ("edges expected", f"{self.probabilities.sum():.3g} of {len(pairs)}"),
         )
         most = np.argsort(-self.probabilities, kind="stable")[:MOST_ROWS]
-        labels = self.space.labels
         rows = tuple(
-            (
-                " – ".join(labels[unit] for unit in pairs[k]),
-                f"{self.probabilities[k]:.3f}",
-                f"{self.errors[k]:.3f}",
-            )
+            (" – ".join(pairs[k]), f"{self.probabilities[k]:.3f}", f"{self.errors[k]:.3f}")
             for k in most.tolist()
         )
         columns = ("edge", "probability", "Monte-Carlo error")

@@ -37,7 +37,7 @@ class Batch(StoredStates):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class IndexedRows:
     """Distinct states, and which of them each row of the data is."""
 
     space: StateSpace
@@ -49,7 +49,7 @@ class Rows:
     missing: Flags | None = None
 
     @classmethod
-    def of(cls, data: Ensemble) -> Rows:
+    def of(cls, data: Ensemble) -> IndexedRows:
         """The rows behind an ensemble: repeats are written out where all frequencies are whole."""
         what, limit = f"the rows of {data!r}", 2 * MEMORY_LIMIT
         states, weights = collected(data, limit, what, "give fewer rows")

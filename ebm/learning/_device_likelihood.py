@@ -17,7 +17,7 @@ from ebm._types import Array, Indices
 from ebm.ensembles.ensemble import stored_type
 from ebm.errors import EbmError, ModelError
 from ebm.forms import LayeredForm, energy_form
-from ebm.learning._batches import Batch, Rows
+from ebm.learning._batches import Batch, IndexedRows
 from ebm.learning._families import layers_of
 from ebm.learning._gauges import Gauge, LayerGauge, gauge_of
 from ebm.learning._sampled_likelihood import SampledLikelihood
@@ -165,7 +165,7 @@ class DeviceLikelihood(SampledLikelihood):
         everything = np.arange(len(rows))
         return self._batch(rows, everything, self._arrays.load(everything, np.int64))
 
-    def _batch(self, rows: Rows, here: Indices, there: Any) -> DeviceBatch:
+    def _batch(self, rows: IndexedRows, here: Indices, there: Any) -> DeviceBatch:
         """Some rows, named on the host and on the device."""
         states, index, weights = self._table
         shares, drawn = rows.weights[here], weights[there]

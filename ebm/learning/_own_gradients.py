@@ -6,18 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm._differences import (
-    Along,
-    aside,
-    best_difference,
-    directions_about,
-    is_of_library,
-    part,
-    reason,
-    wrong_entry,
-    wrong_slopes,
-)
-from ebm._types import Array, Flags, Indices
+from ebm._differences import Slopes, aside, directions_about, is_of_library, reason
+from ebm._types import Array
 from ebm.errors import EbmError, ModelError
 from ebm.forms import compared_states
 from ebm.model import checked_energy
@@ -54,39 +44,34 @@ def require_own_gradient(model: Any, data: Any = None) -> None:
     if not is_usable.any():
         return
     states, gradients = states[is_usable], gradients[is_usable]
+    slopes = _slopes(beside, states, gradients)
     for direction in directions_about(theta, random):
-        wrong = _wrong_states(beside, states, gradients, direction)
+        wrong = slopes.wrong(direction)
         if wrong.any():
-            _refuse(beside, states, gradients, direction, int(np.argmax(wrong)))
+            row = int(np.argmax(wrong))
+            _refuse(beside, slopes, direction, row, states[row], gradients[row])
 
 
-def _wrong_states(model: Any, states: Array, gradients: Array, direction: Array) -> Flags:
-    """At which states the derivative along a direction is not that of the energy, (m,)."""
-    claimed, sizes = gradients @ direction, np.abs(gradients) @ np.abs(direction)
-    return wrong_slopes(_energies_along(model, states, direction), claimed, sizes)
-
-
-def _energies_along(model: Any, states: Array, direction: Array) -> Along:
-    """Energies of the states at θ + t d."""
+def _slopes(model: Any, states: Array, gradients: Array) -> Slopes:
+    """Derivatives of the energies of states by the parameters, beside these energies."""
     theta = model.parameters
-    return lambda t: checked_energy(model.with_parameters(theta + t * direction), states)
+    return Slopes(
+        lambda move: checked_energy(model.with_parameters(theta + move), states),
+        lambda direction: (gradients @ direction, np.abs(gradients) @ np.abs(direction)),
+    )
 
 
-def _refuse(model: Any, states: Array, gradients: Array, direction: Array, row: int) -> None:
+def _refuse(
+    model: Any, slopes: Slopes, direction: Array, row: int, state: Array, gradient: Array
+) -> None:
     """Name the parameter whose derivative is wrong at a state."""
-    kind, state, gradient = type(model).__name__, states[row], gradients[row]
-
-    def is_wrong(entries: Indices | int) -> bool:
-        return bool(_wrong_states(model, states, gradients, part(direction, entries))[row])
-
-    k = wrong_entry(len(gradient), is_wrong)
-    if not is_wrong(k):
+    kind, k = type(model).__name__, slopes.wrong_entry(direction, row)
+    if k is None:
         raise ModelError(
             f"{kind}.energy_gradient is not the derivative of {kind}.energy: at the state {state} "
             f"they differ along the direction {direction}"
         )
-    along = _energies_along(model, states, part(direction, k))
-    slope = best_difference(along, len(states), row) / float(direction[k])
+    slope = slopes.difference(direction, k, row)
     names = getattr(model, "parameter_names", None) or ()
     name = repr(names[k]) if len(names) == len(gradient) else f"parameter {k}"
     remedy = "look for a factor, or for a parameter that stands in another place"

@@ -31,7 +31,7 @@ from ebm.errors import (
 )
 from ebm.learning._answers import checked_draw
 from ebm.learning._assessment import information_at
-from ebm.learning._batches import Batch, Rows, is_normalized
+from ebm.learning._batches import Batch, IndexedRows, is_normalized
 from ebm.learning._determined_units import determined_units_notes
 from ebm.learning._existence import (
     constant_units_notes,
@@ -148,9 +148,9 @@ class SampledLikelihood:
         return as_stateful(self.average)
 
     @cached_property
-    def rows(self) -> Rows | None:
+    def rows(self) -> IndexedRows | None:
         """The rows, or None where there are only moments."""
-        return None if isinstance(self.data, Moments) else Rows.of(self.data)
+        return None if isinstance(self.data, Moments) else IndexedRows.of(self.data)
 
     @cached_property
     def whole(self) -> Any:
@@ -576,6 +576,6 @@ def _rows_of(validation: Ensemble | None) -> str:
     """Validation rows by a digest: what an epoch says of them would change in mid-history."""
     if validation is None:
         return "none"
-    rows = Rows.of(validation)
+    rows = IndexedRows.of(validation)
     parts = rows.states, rows.index, rows.weights
     return " ".join(fingerprint(np.asarray(part)) for part in parts)

@@ -21,7 +21,7 @@ from ebm.ensembles import Ensemble, Moments
 from ebm.errors import EbmError, ModelError
 from ebm.learning._allowed_rows import draw_allowed, require_drawn
 from ebm.learning._answers import checked_ensemble
-from ebm.learning._batches import Batch, Rows
+from ebm.learning._batches import Batch, IndexedRows
 from ebm.learning._families import joint_model
 from ebm.model import EnergyModel, checked_space
 from ebm.sampling import ChainState, Gibbs
@@ -352,7 +352,7 @@ def _starting_states(
         ones = rng.random((n_chains, space.n)) < data.to(Binary).mean
         low, high = space.values
         return np.asarray(np.where(ones, high, low), dtype=np.int8)
-    rows = data if isinstance(data, Rows) else Rows.of(data)
+    rows = data if isinstance(data, IndexedRows) else IndexedRows.of(data)
     drawn = rng.choice(len(rows), n_chains, p=rows.weights)
     states: NDArray[Any] = rows.take(drawn).states
     return states

@@ -14,7 +14,7 @@ from ebm.ensembles import Ensemble
 from ebm.errors import ModelError
 from ebm.forms import offered_form
 from ebm.learning._allowed_rows import draw_allowed, require_drawn
-from ebm.learning._batches import Batch, Rows
+from ebm.learning._batches import Batch, IndexedRows
 from ebm.learning._families import joint_model
 from ebm.model import EnergyModel
 from ebm.sampling import ChainState, Gibbs
@@ -97,7 +97,7 @@ class ClampedChains:
             If there is nothing to sample, or a row is forbidden whatever was not seen.
         """
         joint, kept, traced = _joint_of(model)
-        rows = data if isinstance(data, Rows) else Rows.of(data)
+        rows = data if isinstance(data, IndexedRows) else IndexedRows.of(data)
         if not len(traced) and rows.missing is None:
             raise ModelError(
                 "completion samples units that are summed out and cells that are missing, and "

@@ -146,11 +146,11 @@ class Likelihood:
         if self.device is not None:
             require_average(self.average, self.device)
             chosen_device(self.device)
-        if self.device is not None and self.completion is not None:
-            raise EbmError(
-                f"completion samples beside the rows on the host: leave it out beside "
-                f"device={self.device!r}, or leave out device"
-            )
+            if self.completion is not None:
+                raise EbmError(
+                    "completion samples beside the rows on the host: leave it out beside "
+                    f"device={self.device!r}, or leave out device"
+                )
         is_class = isinstance(self.completion, type)
         if self.completion is not None and (is_class or not has_memory(self.completion)):
             raise ModelError(

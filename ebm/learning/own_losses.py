@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ebm._differences import (
-    Along,
-    aside,
-    best_difference,
-    directions_about,
-    part,
-    reason,
-    wrong_entry,
-    wrong_slopes,
-)
+from ebm._differences import Slopes, aside, directions_about, reason
 from ebm._iterate import iterate
 from ebm._progress import entries
-from ebm._types import Array, Indices
+from ebm._types import Array
 from ebm.ensembles import Ensemble
 from ebm.ensembles.ensemble import require_units
 from ebm.errors import EbmError, ModelError, NotConvergedWarning, warn
@@ -154,22 +144,19 @@ class LossOnRows(ABC):
         except (EbmError, ValueError, ArithmeticError):
             # What cannot be evaluated there is refused where it is used, if it is.
             return
-        slopes = point.slopes - self.penalty.gradient(theta)
-
-        def along(direction: Array) -> Along:
-            return lambda t: np.array([self._value(theta + t * direction)])
-
-        def is_wrong(direction: Array) -> bool:
-            claimed, size = slopes @ direction, np.abs(slopes) @ np.abs(direction)
-            return bool(wrong_slopes(along(direction), np.array([claimed]), np.array([size]))[0])
-
+        gradient = point.slopes - self.penalty.gradient(theta)
+        sizes = np.abs(gradient)
+        slopes = Slopes(
+            lambda move: np.array([self._value(theta + move)]),
+            lambda direction: (
+                np.array([gradient @ direction]),
+                np.array([sizes @ np.abs(direction)]),
+            ),
+        )
         for direction in directions_about(theta, random):
-            if is_wrong(direction):
-                k = wrong_entry(len(theta), partial(_along_some, is_wrong, direction))
-                alone = part(direction, k)
-                if is_wrong(alone):
-                    slope = best_difference(along(alone), 1, 0) / float(direction[k])
-                    self._refuse(k, float(slopes[k]), slope)
+            k = slopes.wrong_entry(direction, 0) if slopes.wrong(direction)[0] else None
+            if k is not None:
+                self._refuse(k, float(gradient[k]), slopes.difference(direction, k, 0))
 
     def _refuse(self, k: int, claimed: float, slope: float) -> None:
         names = getattr(self.family, "parameter_names", None) or ()
@@ -203,8 +190,3 @@ class LossOnRows(ABC):
         noise = 1e-14 * (1 + abs(value))
         value += self.penalty.value(theta)
         return LossPoint(value, slopes + self.penalty.gradient(theta), noise)
-
-
-def _along_some(is_wrong: Callable[[Array], bool], direction: Array, entries: Indices) -> bool:
-    """Whether slopes are wrong along some of the parameters."""
-    return is_wrong(part(direction, entries))

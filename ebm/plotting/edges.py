@@ -8,7 +8,7 @@ import numpy as np
 
 from ebm._types import Array, Flags
 from ebm.errors import EbmError, require_extra
-from ebm.plotting._names import as_drawn
+from ebm.plotting._unit_names import as_drawn
 from ebm.plotting.networks import checked_positions, draw_units
 from ebm.plotting.style import COLORS, INDEPENDENT, MARKERS, axes_or_new
 

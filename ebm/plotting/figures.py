@@ -13,7 +13,7 @@ from ebm._types import Array
 from ebm.ensembles import IncompleteEnsemble, Moments
 from ebm.errors import EbmError, require_extra
 from ebm.observables import MAX_UNITS, central_pairs
-from ebm.plotting._names import as_drawn, name_legend
+from ebm.plotting._unit_names import as_drawn, name_legend
 from ebm.plotting.panels import (
     couplings,
     moments_comparison,

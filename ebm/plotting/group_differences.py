@@ -9,7 +9,7 @@ import numpy as np
 from ebm._arrays import as_integer, as_number
 from ebm._types import Indices
 from ebm.errors import EbmError, require_extra
-from ebm.plotting._names import as_drawn, name_legend
+from ebm.plotting._unit_names import as_drawn, name_legend
 from ebm.plotting.style import COLORS, MARKERS, axes_or_new
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ebm._types import Array, Indices
 from ebm.errors import EbmError, require_extra
-from ebm.plotting._names import as_drawn
+from ebm.plotting._unit_names import as_drawn
 from ebm.plotting.style import COLORS, MODEL, axes_or_new
 
 if TYPE_CHECKING:

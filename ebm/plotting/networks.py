@@ -12,7 +12,7 @@ from ebm._types import Array
 from ebm.errors import EbmError, ModelError, ShapeError, require_extra
 from ebm.learning._pair_groups import has_pair_groups, pair_groups
 from ebm.model import refuse_result
-from ebm.plotting._names import as_drawn
+from ebm.plotting._unit_names import as_drawn
 from ebm.plotting.style import COLORS, INDEPENDENT, axes_or_new
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from ebm.ensembles.moments import as_moments
 from ebm.enumeration import exact
 from ebm.errors import EbmError, require_extra
 from ebm.model import EnergyModel
-from ebm.plotting._names import as_drawn
+from ebm.plotting._unit_names import as_drawn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

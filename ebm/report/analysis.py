@@ -33,7 +33,7 @@ from ebm.report._incomplete import sections_of_incomplete_rows
 from ebm.report._populations import populations, start_of_counts
 from ebm.report._printed import sections_in_words
 from ebm.report._sections import sections_of
-from ebm.report._written import Written
+from ebm.report._written_report import Written
 from ebm.report.parts import Sections
 from ebm.report.sampled import (
     MAX_UNITS_SAMPLED,

@@ -27,7 +27,7 @@ from ebm.models import OrdinalModel
 from ebm.report._blocks import Section
 from ebm.report._json_keys import as_json, json_key
 from ebm.report._printed_items import items_in_words
-from ebm.report._written import Written
+from ebm.report._written_report import Written
 from ebm.report.analysis import _messages, _strengths
 from ebm.report.parts import Coupling, Couplings
 from ebm.sampling import sample

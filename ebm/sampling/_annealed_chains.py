@@ -80,8 +80,8 @@ def _by_blocks(
 
 def _forward_job(settings: Any, path: Any, n_chains: int, block: Any) -> Answer:
     """The states where a block of chains ends, and their Σ ln w."""
-    parts = settings, path, n_chains, ChainState(*block), _nothing, nullcontext()
-    states, log_weights = _forward(*parts)
+    chains = ChainState(*block)
+    states, log_weights = _forward(settings, path, n_chains, chains, _nothing, nullcontext())
     return {"states": states, "log_weights": log_weights}
 
 

@@ -6,18 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ebm._differences import (
-    Along,
-    aside,
-    best_difference,
-    directions_about,
-    is_of_library,
-    part,
-    reason,
-    wrong_entry,
-    wrong_slopes,
-)
-from ebm._types import Array, Flags, Indices
+from ebm._differences import Slopes, aside, directions_about, is_of_library, reason
+from ebm._types import Array
 from ebm.errors import PoorMixingWarning, warn
 from ebm.model import checked_energy, checked_slopes
 
@@ -35,39 +25,29 @@ def warn_of_own_slopes(model: Any, states: Array) -> None:
         energies, slopes = checked_energy(model, places), checked_slopes(model, places)
     if not (np.isfinite(slopes).all() and np.isfinite(energies).all()):
         return
+    claimed = Slopes(
+        lambda move: checked_energy(model, places + move),
+        lambda direction: ((slopes * direction).sum(-1), np.abs(slopes * direction).sum(-1)),
+    )
     for direction in directions_about(places, random):
-        wrong = _wrong_states(model, places, slopes, direction)
-        if wrong.any() and _told(model, places, slopes, direction, int(np.argmax(wrong))):
+        wrong = claimed.wrong(direction)
+        row = int(np.argmax(wrong))
+        k = claimed.wrong_entry(direction, row) if wrong.any() else None
+        if k is not None:
+            slope = claimed.difference(direction, k, row)
+            _warn(model, places[row], k, float(slopes[row, k]), slope)
             return
 
 
-def _wrong_states(model: Any, states: Array, slopes: Array, direction: Array) -> Flags:
-    """At which states the slopes along a direction are not those of the energy, (m,)."""
-    terms = slopes * direction
-    return wrong_slopes(_energies(model, states, direction), terms.sum(-1), np.abs(terms).sum(-1))
-
-
-def _energies(model: Any, states: Array, direction: Array) -> Along:
-    return lambda t: checked_energy(model, states + t * direction)
-
-
-def _told(model: Any, states: Array, slopes: Array, direction: Array, row: int) -> bool:
-    """Warn of the coordinate whose slope is wrong at a state, if it is a single one."""
-
-    def is_wrong(entries: Indices | int) -> bool:
-        return bool(_wrong_states(model, states, slopes, part(direction, entries))[row])
-
-    k = wrong_entry(states.shape[1], is_wrong)
-    if not is_wrong(k):
-        return False
-    along = _energies(model, states, part(direction, k))
-    slope = best_difference(along, len(states), row) / float(direction[row, k])
-    kind, claimed = type(model).__name__, float(slopes[row, k])
-    why = reason(claimed, slope, "look for a factor, or a term left out")
+def _warn(model: Any, state: Array, k: int, claimed: float, slope: float) -> None:
+    """Name the coordinate whose slope is wrong at a state."""
+    kind, why = (
+        type(model).__name__,
+        reason(claimed, slope, "look for a factor, or a term left out"),
+    )
     warn(
         f"{kind}.state_gradient gives ∂E/∂x of {model.space.labels[k]!r} as {claimed:.6g} at the "
-        f"state {states[row]}; differences of {kind}.energy give {slope:.6g}: {why}. Draws stay "
+        f"state {state}; differences of {kind}.energy give {slope:.6g}: {why}. Draws stay "
         "right, but most moves are refused",
         PoorMixingWarning,
     )
-    return True

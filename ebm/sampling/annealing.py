@@ -297,8 +297,8 @@ def annealed(
             )
     states, start = chosen_starts(path, positions_of(settings)[1], settings.n_chains, source)
     chains = ChainState(states, new_streams(source, len(block_slices(settings.n_chains))))
-    parts = settings, path, chains, tick, cut_short or nullcontext(), executor
-    final, log_weights = forward(*parts)
+    cut_short = cut_short or nullcontext()
+    final, log_weights = forward(settings, path, chains, tick, cut_short, executor)
     shift = path.log_partition + start.log_mean
     return AnnealedSamples(path.model.space, final, log_weights + shift, start)
 

@@ -47,16 +47,15 @@ def log_partition(
         ``ebm.sampling.ThermodynamicIntegration(…)``, ``ebm.Annealing(…)`` and
         ``ebm.PopulationAnnealing(…)``, or any object with a method
         ``log_partition(model, rng, progress=…)`` like theirs, which is given an ``executor`` if
-        there is one; or a function from a model to an
-        object with an attribute ``log_partition``, such as ``ebm.exact``.
+        there is one; or a function from a model to an object with an attribute
+        ``log_partition``, such as ``ebm.exact``.
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator
         Source of randomness; exact sums need none.
     progress : bool
         Show a progress bar.
     executor : object with submit, optional
-        Runs blocks of 256 chains as jobs: a pool of :mod:`concurrent.futures`, or
-        of another engine. The answer does not depend on it. Sums that ``"auto"`` makes exactly are
-        made here.
+        Runs blocks of 256 chains as jobs: a pool of :mod:`concurrent.futures`, or of another
+        engine. The answer does not depend on it. Sums that ``"auto"`` makes exactly are made here.
 
     Returns
     -------

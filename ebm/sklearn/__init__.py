@@ -6,6 +6,6 @@ require_extra("sklearn.base", "sklearn")
 
 from ebm.sklearn.boltzmann_machine import BoltzmannMachine  # noqa: E402
 from ebm.sklearn.ising_network import IsingNetwork  # noqa: E402
-from ebm.sklearn.restricted import RestrictedBoltzmannMachine  # noqa: E402
+from ebm.sklearn.restricted_machine import RestrictedBoltzmannMachine  # noqa: E402
 
 __all__ = ["BoltzmannMachine", "IsingNetwork", "RestrictedBoltzmannMachine"]

@@ -19,7 +19,7 @@ from ebm.enumeration import exact
 from ebm.errors import LimitError, ModelError, PoorWeightsWarning, ShapeError, warn
 from ebm.sampling import BennettRatio, LogPartition, log_partition, sample
 from ebm.sampling.bennett import AFFORDABLE
-from ebm.sklearn._reading import aligned_weights, data_of, rows_of
+from ebm.sklearn._estimator_rows import aligned_weights, data_of, rows_of
 from ebm.spaces import Binary
 
 #: Sweeps of the chains whose ends are draws where states cannot be summed.

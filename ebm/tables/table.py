@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from ebm._files import as_path
 from ebm._types import Flags
 from ebm.errors import CodingError, EbmError, MissingValueError, NamesError, require_extra
-from ebm.tables._answers import Answers
 from ebm.tables._cells import Reading
 from ebm.tables._columns import choose_columns
 from ebm.tables._delimited_text import read_text
@@ -25,6 +24,7 @@ from ebm.tables._numpy_files import read_numpy_file
 from ebm.tables._other_programs import READERS, read_matlab
 from ebm.tables._raw_table import RawTable
 from ebm.tables._workbooks import sheet_as_text
+from ebm.tables._yes_and_no import Answers
 from ebm.tables.binarize import Threshold, codes_doubt, cut
 
 __all__ = ["Table", "read_labelled_table", "read_table"]

@@ -17,11 +17,21 @@ from typing import Any
 import numpy as np
 
 from ebm._files import atomic_write
+from ebm._types import Array
 from ebm.ensembles import Estimate
 from ebm.errors import EbmError
+from ebm.spaces import StateSpace
 from ebm.tables.write_table import require_suffix
 
-__all__ = ["by_name", "estimated", "require_text", "write_record", "write_rows"]
+__all__ = [
+    "JSON",
+    "by_name",
+    "estimated",
+    "require_text",
+    "write_record",
+    "write_rows",
+    "write_states",
+]
 
 #: Add the option ``--json`` to the outputs of a command.
 JSON = ("--json result.json", Path, "write the numbers as one JSON object; '-' prints it")
@@ -80,6 +90,22 @@ def write_rows(
         writer.writerow(header)
         writer.writerows(rows)
         text.detach()
+
+
+def write_states(
+    path: Path,
+    space: StateSpace,
+    blocks: Iterable[tuple[Array, Array, Array]],
+    *,
+    force: bool,
+) -> None:
+    """Write blocks of states (m, n) with their energies and probabilities, (m,) each, as text."""
+    lines = (
+        [*(f"{value:g}" for value in state), energy, p]
+        for block in blocks
+        for state, energy, p in zip(*(part.tolist() for part in block), strict=True)
+    )
+    write_rows(path, (*space.labels, "energy_kT", "probability"), lines, force=force)
 
 
 def _as_json(value: Any) -> Any:

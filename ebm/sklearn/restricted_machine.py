@@ -13,7 +13,7 @@ from ebm.ensembles import Ensemble
 from ebm.learning import GradientSteps, Likelihood, Penalty, PersistentChains, fit
 from ebm.models import RestrictedBoltzmannMachine as Machine
 from ebm.sklearn._density import DensityEstimator
-from ebm.sklearn._reading import rows_of
+from ebm.sklearn._estimator_rows import rows_of
 
 __all__ = ["RestrictedBoltzmannMachine"]
 
