@@ -21,8 +21,8 @@ header = ",".join(recording.names)
 np.savetxt(path, recording.states, fmt="%d", delimiter=",", header=header, comments="")
 
 # %%
-# A file of spike times becomes such rows by counts in bins of 20 ms, here of a list ``times`` with an
-# array in seconds for each cell:
+# A file of spike times becomes such rows by counts in bins of 20 ms, here of a list ``times`` with
+# an array in seconds for each cell:
 #
 # .. code-block:: python
 #
