@@ -477,6 +477,7 @@ def checked_space(model: Any) -> StateSpace:
     space = getattr(model, "space", None)
     if not isinstance(space, StateSpace):
         refuse_result(model)
+        _refuse_other_packages(model)
         raise ModelError(
             f"{type(model).__name__}.space must be a state space such as ebm.Binary(5), "
             f"got {type(space).__name__}"
@@ -484,6 +485,15 @@ def checked_space(model: Any) -> StateSpace:
     if not callable(getattr(model, "energy", None)):
         raise ModelError(f"{type(model).__name__} must have a method energy(states)")
     return space
+
+
+def _refuse_other_packages(model: Any) -> None:
+    """Name the function that makes a model of a graph or of a binary quadratic model."""
+    name = type(model).__name__
+    if hasattr(model, "vartype") and hasattr(model, "quadratic"):
+        raise ModelError(f"model must be a model, got {name}: ebm.from_dimod(…) makes one of it")
+    if hasattr(model, "adjacency") and hasattr(model, "nodes"):
+        raise ModelError(f"model must be a model, got {name}: ebm.from_graph(…) makes one of it")
 
 
 def are_equal(first: Any, second: Any) -> bool:

@@ -43,14 +43,18 @@ def test_rows_in_time_are_read_by_name_and_missing_cells_are_gaps(court, capsys)
     write_table(folder / "rows.csv", rows[:, order], [model.names[i] for i in order])
     arguments = ["landscape", str(folder / "model.npz"), "--data", str(folder / "rows.csv")]
     assert main(arguments) == 0
-    assert str(seen) in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert str(seen) in out
+    assert "incomplete" not in err
     lines = (folder / "rows.csv").read_text(encoding="utf-8").splitlines()
     lines[200] = "," + lines[200].split(",", 1)[1]
     (folder / "rows.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     assert main(arguments) == 0
     gap = rows.astype(float)
     gap[199, order[0]] = np.nan
-    assert str(ebm.landscape(model).transitions(gap)) in capsys.readouterr().out
+    out, err = capsys.readouterr()
+    assert str(ebm.landscape(model).transitions(gap)) in out
+    assert "1 of 400 rows are incomplete: gaps in time" in err
 
 
 def test_another_model_is_compared_and_quenches_are_told(court, capsys):

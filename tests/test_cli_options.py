@@ -271,3 +271,18 @@ def test_an_option_of_another_command_is_said_to_be_one(
         main(["compare-groups", "x.csv", "--by", "group", *options])
     assert left.value.code == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("n_constant", "is_listed"), [(40, True), (41, False)])
+def test_columns_that_never_change_are_listed_or_counted(
+    tmp_path: Path, n_constant: int, is_listed: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A list that can be pasted, but no pages of names."""
+    names = ["a", "b", *(f"c{k}" for k in range(n_constant))]
+    rows = [",".join([*pair, *"0" * n_constant]) for pair in ("01", "10", "11", "00")]
+    (tmp_path / "rows.csv").write_text("\n".join([",".join(names), *rows]), encoding="utf-8")
+    main(["fit", str(tmp_path / "rows.csv")])
+    printed = " ".join("".join(capsys.readouterr()).split())
+    assert (",".join(names[2:]) in printed.replace(" ", "")) == is_listed
+    counted = "41 of 43 columns never change: 'c0', 'c1', 'c2', … ; leave them out with --exclude"
+    assert (counted in printed) == (not is_listed)

@@ -198,3 +198,13 @@ def test_a_model_of_two_members_shows_its_space():
             return np.zeros(np.shape(states)[:-1])
 
     assert repr(Flat()) == "Flat(Spins(n=3, names=None))"
+
+
+def test_models_of_other_packages_are_named_with_their_conversion() -> None:
+    graph = pytest.importorskip("networkx").Graph([(0, 1)])
+    with pytest.raises(ModelError, match=r"got Graph: ebm\.from_graph"):
+        ebm.exact(graph)
+    dimod = pytest.importorskip("dimod")
+    problem = dimod.BinaryQuadraticModel({0: 1.0}, {(0, 1): 1.0}, "SPIN")
+    with pytest.raises(ModelError, match=r"got BinaryQuadraticModel: ebm\.from_dimod"):
+        ebm.thermodynamics(problem, [1.0])

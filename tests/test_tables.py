@@ -513,6 +513,19 @@ def test_advice_about_text_columns_can_be_pasted(
         assert read_table(path, **{name: names}).states.max() <= 1
 
 
+def test_words_that_most_columns_hold_are_the_answers(tmp_path: Path) -> None:
+    """Not the labels of groups in a column before them, nor the numbers of respondents."""
+    path = write(tmp_path, "id,group,a,b\n1,one,yes,no\n2,two,no,yes\n3,two,yes,yes\n")
+    with pytest.raises(CodingError) as error:
+        read_table(path)
+    message = str(error.value)
+    assert message.startswith("column 'a' holds the labels 'yes' and 'no'")
+    assert "yes='yes' with no='no'" in message
+    assert message.endswith("exclude=['group']")
+    table = read_table(path, yes="yes", no="no", exclude=["id", "group"])
+    assert table.states.tolist() == [[1, 0], [0, 1], [1, 1]]
+
+
 def test_text_column_is_named_with_its_row(tmp_path: Path) -> None:
     path = write(tmp_path, "a,party,c\n0,0,x\n1,rep,y\n0,dem,z\n1,ind,z\n")
     with pytest.raises(CodingError) as error:
@@ -593,6 +606,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         ({"X": np.eye(2), "states": np.eye(2)}, "several matrices"),
         ({"a": np.eye(2), "b": np.eye(2)}, r"several matrices.*a \(2, 2\), b \(2, 2\)"),
         ({"a": np.ones(2)}, "no matrix"),
+        ({"times": np.ones(9), "unit": np.ones(9)}, "become rows by counts in bins"),
         ({}, "no arrays"),
         ({"X": np.array([[object()]])}, "not of objects"),
         ({"X": np.eye(2) * 1j}, "complex128"),

@@ -206,6 +206,15 @@ class TestSpss:
         with pytest.raises(MissingValueError, match=r"'x' \(2 rows\), 'y' \(1 rows\)"):
             read_table(path)
 
+    def test_columns_that_declare_the_same_values_share_a_note(self, tmp_path):
+        frame = pd.DataFrame({f"q{k}": [0.0, 1.0, 9.0] for k in range(8)}).assign(z=[1.0, 0.0, 7.0])
+        ranges = {name: [7 if name == "z" else 9] for name in frame}
+        pyreadstat.write_sav(frame, str(tmp_path / "x.sav"), missing_ranges=ranges)
+        assert read_table(tmp_path / "x.sav", drop_missing=True).notes[:2] == (
+            "The file declares 9 of 'q0' and 7 more columns as missing, and so they were read.",
+            "The file declares 7 of 'z' as missing, and so they were read.",
+        )
+
     def test_words_of_codes_are_labels_of_groups(self, path):
         table, labels = read_labelled_table(path, "x", columns=["z"], drop_missing=True)
         assert labels.tolist() == ["no", "yes", "no"]

@@ -21,6 +21,14 @@ header = ",".join(recording.names)
 np.savetxt(path, recording.states, fmt="%d", delimiter=",", header=header, comments="")
 
 # %%
+# A file of spike times becomes such rows by counts in bins of 20 ms, here of a list ``times`` with
+# an array in seconds for each cell:
+#
+# .. code-block:: python
+#
+#    edges = np.arange(0, duration, 0.02)
+#    rows = np.stack([np.histogram(cell, edges)[0] > 0 for cell in times], axis=1)
+#
 # ``ebm fit spikes.csv`` prints the report of this fit, with all that is said below but the errors
 # of dependent bins. In Python, one call fits the pairwise model, which is the distribution of
 # largest entropy with the rates and pair correlations of the data; for ten cells it is exact.

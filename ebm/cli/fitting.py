@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -66,6 +66,8 @@ _CONVERGED, _NOT_CONVERGED, _INTERRUPTED = 0, 1, 130
 #: Smallest numbers of units for which a fit shows its iterations, and takes minutes.
 _SLOW_UNITS, _VERY_SLOW_UNITS = 22, 29
 
+#: Constant columns are named one by one up to this number of them.
+_MOST_NAMED = 40
 _HOW_TO_DRAW = "To see these numbers drawn: ebm demo --figure report.png"
 
 EXIT_CODES = (
@@ -259,15 +261,26 @@ def _fit_file(arguments: argparse.Namespace) -> Report | ItemReport:
     changes = [len(column) > 0 and np.ptp(column) != 0 for column in seen]
     constant = [name for name, change in zip(table.names, changes, strict=True) if not change]
     if constant:
-        notes = (*table.notes, f"Columns that never change: exclude={constant}")
-        table = replace(table, notes=notes)
+        table = replace(table, notes=(*table.notes, _constant_columns(constant, table)))
     try:
         return _analyzed(table, arguments, Spins if arguments.spins else Binary)
     except CodingError as error:
         advice = _advice(table, arguments.spins)
         raise CodingError(f"{error} ({advice})" if advice else str(error)) from error
     except ConstantUnitError as error:
-        raise ConstantUnitError(f"{error} (exclude={constant})") from error
+        advice = f" (exclude={constant})" if len(constant) <= _MOST_NAMED else ""
+        raise ConstantUnitError(f"{error}{advice}") from error
+
+
+def _constant_columns(constant: Sequence[str], table: Table) -> str:
+    """That columns never change, in words that can be pasted where they are few."""
+    if len(constant) <= _MOST_NAMED:
+        return f"Columns that never change: exclude={constant}"
+    shown = ", ".join(map(repr, constant[:3]))
+    return (
+        f"{len(constant)} of {len(table.names)} columns never change: {shown}, … ; "
+        "leave them out with exclude=, or take others with columns="
+    )
 
 
 def _refuse_contradictions(arguments: argparse.Namespace) -> bool:

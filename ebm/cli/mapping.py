@@ -115,6 +115,9 @@ def _rows(made: Landscape, path: Path) -> Any:
     table = read_table(path, columns=made.space.names, drop_missing="never")
     for note in table.notes:
         tell(note)
+    n_incomplete = int(np.isnan(table.states).any(axis=1).sum())
+    if n_incomplete:
+        tell(f"{n_incomplete} of {len(table.states)} rows are incomplete: gaps in time")
     return table.states
 
 

@@ -107,8 +107,9 @@ def from_dimod(model: Any, *, sparse: bool = False) -> Any:
     if cls is None or not all(hasattr(model, k) for k in ("variables", "linear", "quadratic")):
         raise ModelError(
             f"a dimod.BinaryQuadraticModel is wanted, got {type(model).__name__}: dimod.as_bqm "
-            "makes one of a quadratic model whose variables are of one kind, and constraints "
-            "have to be turned into terms of the energy first"
+            "makes one of a quadratic model whose variables are of one kind, constraints have to "
+            "be turned into terms of the energy first, and terms of three variables or more and "
+            "variables of more values are those of ebm.InteractionModel and ebm.PottsModel"
         )
     variables = list(model.variables)
     place = {variable: k for k, variable in enumerate(variables)}

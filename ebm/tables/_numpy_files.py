@@ -86,9 +86,15 @@ def _data_key(arrays: Arrays, path: Path) -> str:
     if {"indices", "indptr"} <= set(arrays):
         contents += " (a scipy.sparse matrix: save its .toarray())"
     trouble = "several matrices that could be the data" if candidates else "no matrix"
+    advice = "; say which one by part="
+    if not candidates:
+        advice = (
+            ". Times of events, such as spikes, become rows by counts in bins: a column "
+            "numpy.histogram(times, edges)[0] for each unit, the same edges for all"
+        )
     raise FileFormatError(
         f"{path} holds {trouble}, wanted one two-dimensional array X (rows, units); "
-        f"found {contents}{'; say which one by part=' if candidates else ''}"
+        f"found {contents}{advice}"
     )
 
 

@@ -49,16 +49,25 @@ def _word_notes(names: Sequence[str], words: Words) -> Iterator[str]:
         text = ", ".join(f"{code:g} {word!r}" for code, word in meanings.items())
         alike.setdefault(text, []).append(names[place])
     for text, columns in list(alike.items())[:_MOST_NOTED]:
-        more = f" and {len(columns) - 1} more columns" if len(columns) > 1 else ""
-        yield f"Codes of {columns[0]!r}{more}: {text}."
+        yield f"Codes of {_first_of(columns)}: {text}."
+
+
+def _first_of(columns: Sequence[str]) -> str:
+    """The first of some columns, and how many more there are."""
+    more = f" and {len(columns) - 1} more columns" if len(columns) > 1 else ""
+    return f"{columns[0]!r}{more}"
 
 
 def _missing_notes(ranges: Mapping[str, Any]) -> Iterator[str]:
-    """Which values the file declares to be missing."""
-    for name, parts in list(ranges.items())[:_MOST_NOTED]:
+    """Which values the file declares to be missing, columns of the same values together."""
+    alike: dict[str, list[str]] = {}
+    for name, parts in ranges.items():
         ends = [dict.fromkeys((part["lo"], part["hi"])) for part in parts]
         texts = [" to ".join(_shown(end) for end in part) for part in ends]
-        yield f"The file declares {', '.join(texts)} of {name!r} as missing, and so they were read."
+        alike.setdefault(", ".join(texts), []).append(name)
+    for text, columns in list(alike.items())[:_MOST_NOTED]:
+        of = _first_of(columns)
+        yield f"The file declares {text} of {of} as missing, and so they were read."
 
 
 def _shown(value: Any) -> str:

@@ -92,13 +92,21 @@ class RawTable:
 def _complaint(
     names: Sequence[str], texts: Mapping[int, Sequence[str]], chosen: Collection[int]
 ) -> str:
-    """Why the first chosen column of text cannot be read, and what to do about it."""
+    """Why a chosen column of text cannot be read, and what to do about it."""
     bad = [index for index in chosen if index in texts]
     good = [names[index] for index in chosen if index not in texts]
-    name, column, read = names[bad[0]], texts[bad[0]], Reading()
-    labels = list(dict.fromkeys(text for text in column if read(text) is None))
+    read = Reading()
+    words = {
+        index: list(dict.fromkeys(t for t in texts[index] if read(t) is None)) for index in bad
+    }
+    alike = _answers(words)
+    first = alike[0] if alike else bad[0]
+    name, column, labels = names[first], texts[first], words[first]
     others = f" ({len(bad) - 1} more columns hold text too)" if len(bad) > 1 else ""
-    end = _leaving_out([names[index] for index in bad], good)
+    if len(alike) > len(good):
+        end = _leaving_others([names[index] for index in bad if index not in alike])
+    else:
+        end = _leaving_out([names[index] for index in bad], good)
     if len(bad) == 1 and len(set(column)) == len(column) < len(good):
         # One text for each row, and fewer rows than columns.
         end += (
@@ -131,6 +139,16 @@ def _complaint(
     )
 
 
+def _answers(words: Mapping[int, Sequence[str]]) -> list[int]:
+    """The columns of the two words that most columns hold, if more than one holds them."""
+    alike: dict[frozenset[str], list[int]] = {}
+    for index, labels in words.items():
+        if len(set(labels)) == 2:
+            alike.setdefault(frozenset(labels), []).append(index)
+    most = max(alike.values(), key=len, default=[])
+    return most if len(most) > 1 else []
+
+
 def _in_order(*labels: str) -> tuple[str, str, bool]:
     """Two labels, first the one that means 0, and whether this order is certain."""
     for first, second in (labels, labels[::-1]):
@@ -138,6 +156,14 @@ def _in_order(*labels: str) -> tuple[str, str, bool]:
             return first, second, True
     first, second = sorted(labels)
     return first, second, False
+
+
+def _leaving_others(others: list[str]) -> str:
+    """Advice to leave out columns of other words than the answers."""
+    if not others:
+        return ""
+    named = others if len(others) <= _MAX_LISTED else ""
+    return f"; and leave out the other columns of text with exclude={named}"
 
 
 def _leaving_out(bad: list[str], good: list[str]) -> str:
