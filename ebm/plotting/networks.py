@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ebm._arrays import as_floats
-from ebm._types import Array
+from ebm._types import Array, Flags
 from ebm.errors import EbmError, ModelError, ShapeError, require_extra
 from ebm.learning._pair_groups import has_pair_groups, pair_groups
 from ebm.model import refuse_result
@@ -29,6 +29,8 @@ WIDEST, NARROWEST = 6.0, 0.5
 MOST_NUMBERS = 40
 #: Where a label may stand along a line, and how far from others in widths of the layout.
 ALONG, CLEAR = (0.5, 0.38, 0.62, 0.28, 0.72), 0.1
+#: Units are outer ones if they are farther from the center than this share of the farthest.
+OUTER = 0.6
 #: Up to this many units have their names in the circles.
 MOST_NAMES = 60
 
@@ -184,7 +186,10 @@ def network(
         ax.plot(*ends.T, lw=width, alpha=alpha, solid_capstyle="butt", **style)
     if deviations is not None and len(values) <= MOST_NUMBERS:
         _label_couplings(ax, places[i], places[j], values, deviations)
-    draw_units(ax, places, model.space.labels)
+    radii = np.hypot(*places.T)
+    # Names of outer units stand outside, where they cover no line.
+    is_outer = (radii > OUTER * radii.max()) & (positions is None)
+    draw_units(ax, places, model.space.labels, outward=is_outer)
     if len(values):
         _legend(ax, values, largest, is_signed=is_signed)
     return ax
@@ -235,8 +240,10 @@ def _places(n: int, i: Any, j: Any) -> Array:
     return places
 
 
-def draw_units(ax: Axes, places: Array, labels: tuple[str, ...], *, outward: bool = False) -> None:
-    """Circles with names in them where they fit, otherwise beside, or ``outward`` from 0."""
+def draw_units(
+    ax: Axes, places: Array, labels: tuple[str, ...], *, outward: bool | Flags = False
+) -> None:
+    """Circles with names in them where they fit, else beside, those ``outward`` away from 0."""
     shown, properties = as_drawn(labels)
     is_named = len(labels) <= MOST_NAMES
     is_short = max(map(len, shown)) <= 3
@@ -252,9 +259,10 @@ def draw_units(ax: Axes, places: Array, labels: tuple[str, ...], *, outward: boo
     if not is_named:
         return
     size_of_text = 8.0 if len(labels) <= 20 else 6.0
-    for place, label in zip(places, shown, strict=True):
+    is_outward = np.broadcast_to(outward, len(labels))
+    for place, label, is_outer in zip(places, shown, is_outward, strict=True):
         how: dict[str, Any] = {"xytext": (0, 0), "va": "center", "ha": "center"}
-        if not is_short and outward:
+        if not is_short and is_outer:
             side = "center" if abs(place[0]) < 0.1 else "left" if place[0] > 0 else "right"
             level = "center" if side != "center" else "bottom" if place[1] > 0 else "top"
             how = {"xytext": tuple(7 * place), "va": level, "ha": side}
