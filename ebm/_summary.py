@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from ebm._text import labelled, table, wrapped
+from ebm._text import labelled, one_line, short, table, wrapped
 
 #: Rows of a table that are shown.
 MOST_ROWS = 12
+
+#: Longest cell of a table.
+LONGEST_CELL = 48
 
 #: A frame around nothing and small print; notebooks bring their own colors.
 _STYLE = "border-collapse:collapse;font-variant-numeric:tabular-nums"
@@ -42,7 +45,7 @@ class Summary:
             lines += wrapped(sentence)
         if self.rows:
             lines += [""] * bool(self.values)
-            lines += table([self.columns, *self.rows], self._sides())
+            lines += table([_line(row) for row in (self.columns, *self.rows)], self._sides())
             lines += [f"  {rest}" for rest in self._rest()]
         for sentence in self.notes:
             lines += wrapped(sentence)
@@ -55,7 +58,8 @@ class Summary:
             parts.append(_as_table([], self.values, "<<"))
         parts += [f"<div>{escape(sentence)}</div>" for sentence in self.heading]
         if self.rows:
-            parts.append(_as_table(self.columns, self.rows, self._sides()))
+            rows = [_line(row) for row in self.rows]
+            parts.append(_as_table(_line(self.columns), rows, self._sides()))
         parts += [f"<div>{escape(line)}</div>" for line in (*self._rest(), *self.notes)]
         return "".join([*parts, "</div>"])
 
@@ -87,6 +91,18 @@ class Printed:
 
     def _repr_html_(self) -> str:
         return f'<pre style="line-height:1.25">{escape(str(self))}</pre>'
+
+
+def _line(cells: Sequence[str]) -> list[str]:
+    """Cells in one line each; a long number in six digits, another long cell truncated."""
+    return [one_line(cell) if len(cell) <= LONGEST_CELL else _shortened(cell) for cell in cells]
+
+
+def _shortened(cell: str) -> str:
+    try:
+        return f"{float(cell):.6g}"
+    except ValueError:
+        return short(cell, LONGEST_CELL)
 
 
 def _as_table(columns: Sequence[str], rows: Sequence[Sequence[str]], alignment: str) -> str:

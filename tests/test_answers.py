@@ -92,3 +92,9 @@ def test_the_command_reads_words_and_names_its_options(
     path.write_text("a,b\nja,n\nnein,ja\n", encoding="utf-8")
     said = failure(capsys, "fit", path, "--columns", "a")
     assert "say which of them is 1, --yes nein with --no ja, or the other way round" in said
+
+
+@pytest.mark.parametrize("yes", ["", " ", ["ja", None], ["ja", ""]])
+def test_a_missing_cell_is_no_word(tmp_path: Path, yes: Any) -> None:
+    with pytest.raises(EbmError, match=r"yes must be words, got .* among them"):
+        read(tmp_path, "a\nja\nnein\n", yes=yes, no="nein")

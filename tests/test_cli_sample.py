@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -324,6 +325,22 @@ def test_streams_that_are_closed_or_full(
     assert (tmp_path / "code").read_text().strip() == str(code)
     if code == 2 and "2>&-" not in redirection:
         assert done.stderr.splitlines()[-1].startswith("ebm: ")
+
+
+@pytest.mark.parametrize("redirection", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("named", ["--json -", "-o -"])
+def test_a_result_that_does_not_arrive_is_no_success(
+    tmp_path: Path, redirection: str, named: str
+) -> None:
+    """The code was 0, beside a closed standard output without a word."""
+    model = saved(MACHINE, tmp_path)
+    environment = os.environ | {"PYTHONPATH": str(Path(ebm.__file__).parents[1])}
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{sys.executable} -m ebm exact {model} -q {named} {redirection}"],
+        capture_output=True, text=True, env=environment, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert re.fullmatch("ebm: (the standard output: is closed|no space left).*\n", done.stderr)
 
 
 @pytest.mark.parametrize("redirection", [">&-", ">&- 2>&-"])

@@ -299,3 +299,28 @@ class TestGroups:
         whole, others = ebm.tables.read_labelled_table(path, "x", columns=["g"], drop_missing=True)
         np.testing.assert_array_equal(whole.states[:, 0], ~self.FLAGS)
         np.testing.assert_array_equal(others, self.ROWS[:, 0])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([0, 1, 0]).astype("datetime64[ns, UTC]"),
+        pd.Series([1 + 0j, 0, 1]),
+        pd.Series([1 + 1j, 0, 1]),
+        pl.Series([{"x": 1}, {"x": 0}, {"x": 1}]),
+    ],
+    ids=["zone", "complex", "complex parts", "structure"],
+)
+def test_what_numpy_would_turn_into_numbers_is_refused(column):
+    """Each of them was read as 0 and 1, the imaginary part of a number left out."""
+    make = pl.DataFrame if isinstance(column, pl.Series) else pd.DataFrame
+    frame = make({"a": column, "b": [1, 0, 1]})
+    for read in (ebm.Ensemble.from_data, lambda rows: ebm.tables.binarize(rows, 0.5)):
+        with pytest.raises(CodingError, match=r"column 'a' holds .* where numbers are wanted"):
+            read(frame)
+
+
+@pytest.mark.parametrize("kind", ["datetime64[ns]", "timedelta64[s]", complex])
+def test_only_real_numbers_are_binarized(kind):
+    with pytest.raises(CodingError, match="values must hold real numbers, got the type"):
+        ebm.tables.binarize(np.array([[0, 1], [1, 0]]).astype(kind), 0.5)

@@ -186,3 +186,17 @@ def test_energy_levels_have_degeneracies_and_probabilities():
     forbidden = ebm.TabularModel([0.0, np.inf, 1.0, 2.0], ebm.Binary(2))
     assert len(ebm.plotting.energy_levels(forbidden).texts) == 6
     pyplot.close("all")
+
+
+def test_names_of_several_lines_and_huge_numbers_stay_in_their_cells():
+    """Such names broke the lines of the table, and numbers were printed with 300 digits."""
+    coupling = [[0, 1e300], [1e300, 0]]
+    text = str(ebm.IsingModel(coupling, [0, 0], names=["a\nb", "é" * 10_000]))
+    assert text.splitlines()[-1].startswith("  J[a b, éé")
+    assert text.endswith("1e+300")
+    assert max(map(len, text.splitlines())) <= 80
+    pair = ebm.table(ebm.IsingModel([[0, 1], [1, 0]], [0.5, 0], names=["a\nb", "é" * 10_000]))
+    lines = str(pair).splitlines()
+    assert len(lines) == 2 + len(pair)
+    assert len(set(map(len, lines[1:]))) == 1
+    assert max(map(len, Cells(pair._repr_html_()).cells)) <= 48

@@ -315,3 +315,31 @@ def test_the_command_line_reads_them(tmp_path, capsys):
     assert main(["fit", str(path), "--part", "data"]) == 0
     assert "80 x 3" in capsys.readouterr().out
     assert ebm.read_table(path, part="data").names == ("a", "b", "c")
+
+
+def test_words_of_codes_are_those_of_yes_and_no(tmp_path):
+    """They had no effect beside numbers, even where the file says that 0 means yes."""
+    frame = pd.DataFrame({"a": [0, 1, np.nan, 0], "b": [1, 2, 2, 1], "c": [1, 0, 1, 1]})
+    words = {"a": {0: "Ja", 1: "Nein"}, "b": {1: "ja", 2: "nein"}}
+    path = tmp_path / "t.sav"
+    pyreadstat.write_sav(frame, str(path), variable_value_labels=words)
+    table = read_table(path, yes="ja", no="nein", drop_missing="never")
+    wanted = [[1, 1, 1], [0, 0, 0], [np.nan, 0, 1], [1, 1, 1]]
+    np.testing.assert_array_equal(table.states, wanted)
+    # Numbers stand for what the file says of them, not for what the words of others are.
+    both = read_table(
+        path, yes=["ja", "1"], no=["nein", "0"], columns=["a", "c"], drop_missing=True
+    )
+    np.testing.assert_array_equal(both.states, [[1, 1], [0, 0], [1, 1]])
+    with pytest.raises(CodingError, match="column 'b' holds 2 in 2 cells beside ja and no"):
+        read_table(path, yes="ja", no="no", columns=["b"])
+
+
+@pytest.mark.parametrize("kind", [".parquet", ".feather"])
+def test_numbers_that_stand_for_periods_are_no_values(tmp_path, kind):
+    """Periods were read as days since 1970."""
+    frame = pd.DataFrame({"a": pd.period_range("2020", periods=3, freq="D"), "b": [1, 0, 1]})
+    path = write(tmp_path / f"t{kind}", frame)
+    with pytest.raises(CodingError, match=r"column 'a' holds text \('pandas.period 18262'"):
+        read_table(path)
+    assert read_table(path, exclude=["a"]).states.tolist() == [[1], [0], [1]]

@@ -71,6 +71,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except (EbmError, MissingExtraError, OSError, MemoryError) as error:
+        # Results may be made and yet not reach the standard output.
+        code = _FAILED
         _complain(in_options(_sentence(error)))
     # What was cut short is no success, whatever could be kept of it.
     if interrupts.met or code == _INTERRUPTED:

@@ -48,6 +48,8 @@ def streams(arguments: argparse.Namespace) -> Iterator[None]:
     for stream, count in (("input", n_reads), ("output", len(writes))):
         if count > 1:
             raise EbmError(f"the standard {stream} is named twice, '-' can stand for one file")
+    if writes and sys.__stdout__ is None:
+        raise OSError(errno.EBADF, "is closed, name a file in place of '-'", OUTPUT)
     with tempfile.TemporaryDirectory() as folder:
         for name in reads:
             _replace(arguments, name, _spooled(Path(folder)))

@@ -135,8 +135,7 @@ def _column_values(label: Any, column: Any) -> Array:
     """One column as floats, missing values as NaN."""
     categories, column = ordered_categories(column), decoded(column)
     try:
-        if holds_text(np.asarray(column)) or np.asarray(column).dtype.kind in "mM":
-            raise TypeError("text, dates or times")
+        _require_numbers(column)
         numbers = _as_floats(column)
     except (TypeError, ValueError) as error:
         # Lists are no keys, and their text is.
@@ -152,6 +151,15 @@ def _column_values(label: Any, column: Any) -> Array:
             "column.cat.codes in pandas, or the numbers without an order"
         )
     return numbers
+
+
+def _require_numbers(column: Any) -> None:
+    """Refuse what numpy would turn into numbers: text, dates, complex numbers and structures."""
+    array = np.asarray(column)
+    # Dates of a time zone are objects that become numbers as a column.
+    kinds = {array.dtype.kind, getattr(getattr(column, "dtype", None), "kind", "")}
+    if array.ndim != 1 or holds_text(array) or not kinds.isdisjoint("cmMV"):
+        raise TypeError("text, dates, times, complex numbers or structures")
 
 
 def decoded(column: Any) -> Any:

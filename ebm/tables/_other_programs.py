@@ -84,8 +84,22 @@ def read_arrow(path: Path, reading: Reading) -> RawTable:
     index = [name for name in pandas.get("index_columns", ()) if isinstance(name, str)]
     notes = [f"The index of the frame, {name!r}, was left out." for name in index]
     table = table.drop_columns([name for name in index if name in table.column_names])
-    columns = [decoded(column) for column in table.columns]
+    columns = [_values(*pair) for pair in zip(table.schema, table.columns, strict=True)]
     return _of_columns(tuple(table.column_names), columns, reading, path, {}, notes)
+
+
+def _values(field: Any, column: Any) -> Any:
+    """A column of Arrow; of a type beside Arrow's own, such as periods, words for its numbers."""
+    # A type that no package has made known comes as the numbers that stand for its values.
+    unknown: bytes = (field.metadata or {}).get(b"ARROW:extension:name", b"")
+    kind = unknown.decode(errors="replace") or getattr(column.type, "extension_name", "")
+    # Flags of one byte are Arrow's own.
+    if not kind or kind == "arrow.bool8":
+        return decoded(column)
+    cells = np.empty(len(column), dtype=object)
+    for row, cell in enumerate(column.to_pylist()):
+        cells[row] = f"{kind} {cell}" if cell is not None else None
+    return cells
 
 
 def read_matlab(path: Path, part: str | int | None) -> RawTable:

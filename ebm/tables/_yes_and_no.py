@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -60,8 +60,8 @@ class Answers:
             name = raw.names[index]
             if index in texts:
                 values[:, index] = self._of_texts(texts.pop(index), name, reading)
-            elif self.numbers:
-                values[:, index] = self._of_numbers(values[:, index], name)
+            elif numbers := self._numbers(raw.words.get(index, {})):
+                values[:, index] = self._of_numbers(values[:, index], name, numbers)
         return replace(raw, values=values, texts=texts)
 
     def _of_texts(self, cells: Sequence[str], name: str, reading: Reading) -> list[float]:
@@ -81,14 +81,21 @@ class Answers:
         number = reading(cell)
         return number if number is None or math.isnan(number) else self.numbers.get(number)
 
-    def _of_numbers(self, column: Any, name: str) -> Any:
+    def _numbers(self, words: Mapping[float, str]) -> dict[float, float]:
+        """The values of numbers in a column that has words for some of them."""
+        keys = {code: word.strip().lower() for code, word in words.items()}
+        by_word = {code: self.values[key] for code, key in keys.items() if key in self.values}
+        # Where the words of a file are meant, its numbers stand for nothing else.
+        return by_word or self.numbers
+
+    def _of_numbers(self, column: Any, name: str, numbers: Mapping[float, float]) -> Any:
         seen = np.unique(column[~np.isnan(column)])
-        others = [number for number in seen.tolist() if number not in self.numbers]
+        others = [number for number in seen.tolist() if number not in numbers]
         if others:
             shown = [f"{number:g}" for number in others]
             raise CodingError(self._complaint(name, shown, int(np.isin(column, others).sum())))
         replaced = column.copy()
-        for number, value in self.numbers.items():
+        for number, value in numbers.items():
             replaced[column == number] = value
         return replaced
 
@@ -108,7 +115,14 @@ class Answers:
 def _listed(words: Any, name: str) -> list[str]:
     """One word, or several."""
     if words is None or isinstance(words, str):
-        return [] if words is None else [words]
+        words = [] if words is None else [words]
     if not isinstance(words, Iterable):
         raise EbmError(f"{name} must be a word or several, such as ['yes', 'y'], got {words!r}")
-    return [str(word) for word in words]
+    listed = list(words)
+    for word in listed:
+        if word is None or not str(word).strip():
+            raise EbmError(
+                f"{name} must be words, got {word!r} among them: an empty cell is a missing one, "
+                "see drop_missing"
+            )
+    return [str(word) for word in listed]

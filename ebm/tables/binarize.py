@@ -65,6 +65,8 @@ def binarize(values: ArrayLike, threshold: ArrayLike) -> NDArray[np.int8]:
     array = dense(readable(values, "values"))
     if holds_text(array):
         raise CodingError("values must hold numbers, got text: map it to numbers first")
+    if array.dtype.kind in "cmMV":
+        raise CodingError(f"values must hold real numbers, got the type {array.dtype}")
     try:
         cuts = np.asarray(threshold, dtype=np.float64)
     except (TypeError, ValueError):
