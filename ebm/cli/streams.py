@@ -49,7 +49,7 @@ def streams(arguments: argparse.Namespace) -> Iterator[None]:
         if count > 1:
             raise EbmError(f"the standard {stream} is named twice, '-' can stand for one file")
     if writes and sys.__stdout__ is None:
-        raise OSError(errno.EBADF, "is closed, name a file in place of '-'", OUTPUT)
+        raise OSError(errno.EBADF, "is closed, name a file in place of '-'", STANDARD_OUTPUT)
     with tempfile.TemporaryDirectory() as folder:
         for name in reads:
             _replace(arguments, name, _spooled(Path(folder)))

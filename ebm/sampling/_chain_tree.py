@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ebm._arrays import read_only
 from ebm._names import PACKAGE
 from ebm._version import __version__
 from ebm.errors import require_extra
@@ -42,7 +43,12 @@ def chain_tree(
         }
         places = {name: np.arange(sizes[name]) for name in _NUMBERED if name in sizes}
         places |= {name: values for name, values in coordinates.items() if name in sizes}
-        datasets[group] = xarray.Dataset(dict(variables), places, about)
+        # What is written into the tree must not change the chains that it was made of.
+        views = {
+            name: (dims, read_only(np.asarray(values).view()))
+            for name, (dims, values) in variables.items()
+        }
+        datasets[group] = xarray.Dataset(views, places, about)
     tree = xarray.DataTree.from_dict(datasets)
     tree.attrs.update(about)
     return tree

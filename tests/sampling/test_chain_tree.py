@@ -89,3 +89,13 @@ def test_without_xarray_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xarray", None)
     with pytest.raises(MissingExtraError, match=r"ebm-framework\[xarray\]"):
         samples.to_xarray()
+
+
+def test_the_tree_cannot_change_the_chains():
+    pytest.importorskip("xarray")
+    samples = ebm.sample(ebm.IsingModel([[0, 1], [1, 0]], [0, 0]), n_draws=5, rng=0)
+    values = samples.to_xarray()["posterior"]["state"].values
+    assert np.array_equal(values, samples.chains)
+    with pytest.raises(ValueError, match="read-only"):
+        values[:] = 0
+    samples.chains[:] = 1
