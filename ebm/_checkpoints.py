@@ -9,27 +9,28 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import inspect
 import json
 import os
-import zipfile
-import zlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from types import MethodType, ModuleType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ebm._arrays import is_tensor
+from ebm._arrays import is_sparse, is_tensor
 from ebm._files import atomic_write, require_version
 from ebm._types import Array
 from ebm.errors import EbmError, FileFormatError
 
 FORMAT_VERSION = 2
 _HEADER = "ebm_checkpoint"
-_BROKEN_ARCHIVE = (EOFError, OSError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error)
 #: Updates at which schedules are compared.
 _PROBES = (0, 1, 10, 100, 1000, 10_000, 100_000)
 
@@ -108,8 +109,8 @@ def read_checkpoint(
         written = str(header["digest"])
     except (FileNotFoundError, PermissionError):
         raise
-    # A changed byte in the directory of the archive may ask for any feature of the format.
-    except (LookupError, TypeError, ValueError, ArithmeticError, *_BROKEN_ARCHIVE) as error:
+    except Exception as error:
+        # Damaged archives raise nearly anything, from zipfile, zlib, tokenize, struct and numpy.
         raise FileFormatError(
             f"{path} is no checkpoint of ebm: give another path, or remove it"
         ) from error
@@ -175,61 +176,106 @@ def fingerprints(settings: Any, *, leave_out: Sequence[str] = ()) -> dict[str, s
     return {name: fingerprint(getattr(settings, name)) for name in names}
 
 
-def fingerprint(value: Any) -> str:
+def fingerprint(value: Any, above: tuple[Any, ...] = ()) -> str:
     """A setting in words, the same in every process.
 
-    Arrays by a digest, schedules by some of their values, functions by their name or, without one,
-    by what they do.
+    Arrays by a digest, schedules by some of their values, functions by their name, or without one
+    by what they do, and by what they take from around them; objects by what they hold.
     """
-    if isinstance(value, np.ndarray):
+    if any(value is other for other in above):
+        return type(value).__qualname__
+    of_part = partial(fingerprint, above=(*above, value))
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         digest = hashlib.blake2b(np.ascontiguousarray(value).tobytes(), digest_size=8).hexdigest()
         return f"{value.dtype}{value.shape} {digest}"
     if is_dataclass(value) and not isinstance(value, type):
         own = {field.name: getattr(value, field.name) for field in fields(value)}
-        words = {
-            name: _values(part) if name == "rate" and callable(part) else fingerprint(part)
-            for name, part in own.items()
-        }
-        return f"{type(value).__name__}({', '.join(f'{k}={word}' for k, word in words.items())})"
+        return f"{type(value).__name__}{_named(own, of_part)}"
     if isinstance(value, partial):
-        settings = [fingerprint(part) for part in value.args]
-        settings += [f"{key}={fingerprint(part)}" for key, part in value.keywords.items()]
-        return f"{fingerprint(value.func)}({', '.join(settings)})"
-    if callable(value):
-        name = str(getattr(value, "__qualname__", type(value).__qualname__))
-        return f"{name} {_body(value)}" if name.endswith("<lambda>") else name
-    if repr(value) == object.__repr__(value):
-        # Its own words would be an address. Objects within objects are told by their class.
-        words = {
-            key: fingerprint(
-                part if callable(part) or not hasattr(part, "__dict__") else type(part)
-            )
-            for key, part in getattr(value, "__dict__", {}).items()
-        }
-        return (
-            f"{type(value).__qualname__}({', '.join(f'{k}={word}' for k, word in words.items())})"
-        )
-    return str(value)
+        settings = [of_part(part) for part in value.args]
+        settings += [f"{key}={of_part(part)}" for key, part in value.keywords.items()]
+        return f"{of_part(value.func)}({', '.join(settings)})"
+    if isinstance(value, Mapping):
+        return _named({str(key): part for key, part in value.items()}, of_part)
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(of_part, value))})"
+    if isinstance(value, MethodType):
+        return f"{of_part(value.__self__)}.{value.__name__}"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__qualname__}{_body(value)}{_surroundings(value, of_part)}"
+    return _contents(value, of_part)
+
+
+def _named(parts: Mapping[str, Any], of_part: Callable[[Any], str]) -> str:
+    words = {
+        name: _values(part) if name == "rate" and callable(part) else of_part(part)
+        for name, part in parts.items()
+    }
+    return f"({', '.join(f'{name}={word}' for name, word in words.items())})"
 
 
 def _body(function: Any) -> str:
     """What a function without a name does, by a digest of its instructions and numbers."""
+    if not function.__qualname__.endswith("<lambda>"):
+        return ""
     code = function.__code__
     numbers = [value for value in code.co_consts if not hasattr(value, "co_code")]
     words = repr((code.co_code, code.co_names, numbers)).encode()
-    return hashlib.blake2b(words, digest_size=8).hexdigest()
+    return f" {hashlib.blake2b(words, digest_size=8).hexdigest()}"
+
+
+def _surroundings(function: Any, of_part: Callable[[Any], str]) -> str:
+    """The values that a function has as defaults, and from the function in which it was made."""
+    code, cells = getattr(function, "__code__", None), getattr(function, "__closure__", None) or ()
+    if code is None:
+        return ""
+    own = {}
+    for name, cell in zip(code.co_freevars, cells, strict=True):
+        # A cell is empty until its variable has a value.
+        with suppress(ValueError):
+            own[name] = cell.cell_contents
+    own |= {f"default {k}": value for k, value in enumerate(function.__defaults__ or ())}
+    own |= function.__kwdefaults__ or {}
+    return _named(own, of_part) if own else ""
+
+
+def _contents(value: Any, of_part: Callable[[Any], str]) -> str:
+    """An object by its own words, and by its parameters or, where it has no words, by all parts."""
+    if isinstance(value, ModuleType):
+        return value.__name__
+    if is_sparse(value):
+        matrix = value.tocoo()
+        return " ".join(map(of_part, (matrix.row, matrix.col, matrix.data)))
+    if is_tensor(value):
+        return of_part(value.detach().cpu().numpy())
+    # Addresses differ from process to process.
+    words = re.sub(r" at 0x[0-9A-Fa-f]+", "", str(value))
+    if repr(value) == object.__repr__(value):
+        lazy = {name for name in dir(type(value)) if _is_lazy(type(value), name)}
+        own = {
+            name: part for name, part in getattr(value, "__dict__", {}).items() if name not in lazy
+        }
+        return f"{type(value).__qualname__}{_named(own, of_part)}"
+    parameters = getattr(value, "parameters", None)
+    return words if parameters is None else f"{words} {of_part(np.asarray(parameters))}"
+
+
+def _is_lazy(kind: type[Any], name: str) -> bool:
+    """Whether an attribute is computed when it is asked for, which may not have been yet."""
+    return isinstance(inspect.getattr_static(kind, name, None), cached_property)
 
 
 #: Settings that are compared by digests, which say nothing to a reader.
 _DIGESTS = {
     "start": "the parameters or centers of the model at the start differ",
-    "energy function": "the couplings or fields differ",
+    "energy function": "the couplings or fields differ, the pairs that are coupled, or the rule",
     "coding": "units have other values, or other numbers of them",
     "data": "the rows, their order or their weights differ",
     "validation": "the validation rows differ, or only one of the fits has some",
     "strengths": "their number, the largest or the smallest differs",
     "features": "what couples two units, such as the scores of items, differs",
     "parameters": "pairs, scores or what is held differ",
+    "job": "its answer is that of another job, or of an earlier version",
     "rng": "it was drawn from other random numbers, such as those of another seed",
 }
 

@@ -16,7 +16,10 @@ def chosen_device(device: Any) -> Any:
     torch = require_extra("torch", "torch")
     try:
         # Backends that torch was not built with raise AssertionError.
-        return torch.empty(0, device=torch.device(device)).device
+        probe = torch.zeros(1, device=torch.device(device))
+        # What holds no numbers, as "meta", gives none back.
+        probe.cpu()
+        return probe.device
     except (RuntimeError, AssertionError, TypeError) as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise EbmError(

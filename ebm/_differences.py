@@ -20,6 +20,8 @@ DIRECTIONS = 2
 ASIDE = 0.05
 #: Relative rounding of values and slopes: single precision passes.
 ROUNDING = 1e-6
+#: The same of values that fit into half precision, be it float16 or bfloat16.
+HALF = 2.0**-8
 #: Factor between the estimated error of a difference and one that is refused.
 MARGIN = 10.0
 
@@ -56,8 +58,8 @@ def wrong_slopes(values: Along, claimed: Array, sizes: Array) -> Flags:
     # what a value does between them.
     finest = np.zeros((2, len(claimed)), dtype=bool)
     for step in STEPS:
-        slopes, errors, rounding = central_differences(values, step, len(claimed))
-        gaps, least = np.abs(slopes - claimed), rounding + ROUNDING * sizes
+        slopes, errors, rounding, relative = central_differences(values, step, len(claimed))
+        gaps, least = np.abs(slopes - claimed), rounding + relative * sizes
         is_open &= ~(gaps <= MARGIN * ROUNDING * (sizes + np.abs(slopes)))
         if not is_open.any():
             break
@@ -67,8 +69,8 @@ def wrong_slopes(values: Along, claimed: Array, sizes: Array) -> Flags:
     return np.asarray(is_open & finest.all(axis=0))
 
 
-def central_differences(values: Along, step: float, m: int) -> tuple[Array, Array, float]:
-    """Slopes by differences of two steps, (m,), their errors and rounding."""
+def central_differences(values: Along, step: float, m: int) -> tuple[Array, Array, float, float]:
+    """Slopes by differences of two steps, (m,), their errors, their rounding and that of values."""
     unknown = np.full(m, np.nan)
     sides = []
     with np.errstate(all="ignore"):
@@ -77,9 +79,13 @@ def central_differences(values: Along, step: float, m: int) -> tuple[Array, Arra
                 sides.append(values(length))
             except (EbmError, ValueError, ArithmeticError):
                 # Beyond the range of what is changed.
-                return unknown, unknown, np.inf
+                return unknown, unknown, np.inf, ROUNDING
         long, short = (sides[0] - sides[1]) / (2 * step), (sides[2] - sides[3]) / step
-        return (4 * short - long) / 3, np.abs(long - short), ROUNDING * np.abs(sides).max() / step
+        # Values at places drawn at random are no such numbers by chance.
+        is_half = np.any(sides) and (np.asarray(sides, np.float16) == sides).all()
+        relative = HALF if is_half else ROUNDING
+        rounding = relative * float(np.abs(sides).max()) / step
+        return (4 * short - long) / 3, np.abs(long - short), rounding, relative
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,12 @@ import pickle
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import BrokenExecutor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -23,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._checkpoints import checkpoint_folder, digest, read_checkpoint, write_checkpoint
+from ebm._files import require_place
 from ebm._names import PACKAGE
 from ebm._parallel import one_thread, single_threaded_blas
 from ebm._processor import processor
@@ -38,6 +44,8 @@ MADE_BY = "made_by"
 MOST_BYTES = 2**18
 #: Errors of what cannot be pickled, and of much else.
 _NOT_PICKLED = (AttributeError, TypeError, pickle.PicklingError)
+#: What is asked of a future.
+_OF_FUTURES = ("result", "add_done_callback", "cancel")
 #: So many jobs are handed over before the first answer; later twice as many as there are answers.
 FIRST_JOBS = 64
 
@@ -75,6 +83,8 @@ def run_jobs(
     if folder is not None:
         answers = _stored(folder, settings, len(inputs))
     missing = [k for k in range(len(inputs)) if k not in answers]
+    if folder is not None and missing:
+        require_place(folder / _name(missing[0]), overwrite=True)
     with loop():
         if executor is None:
             new = _made_here(function, inputs, missing, shared)
@@ -83,7 +93,7 @@ def run_jobs(
         for k, answer in new:
             answers[k] = answer
             if folder is not None:
-                write_checkpoint(folder / _name(k), settings, _as_arrays(answer))
+                write_checkpoint(folder / _name(k), _of_job(settings, k), _as_arrays(answer))
             if progress is not None:
                 progress(len(answers))
     _warn_of_other_processors(answers.values(), folder)
@@ -151,7 +161,7 @@ def _made_elsewhere(
     with _packed(shared, is_here=isinstance(executor, ThreadPoolExecutor)) as package:
 
         def submit(k: int, package: Package) -> None:
-            future = executor.submit(_answer_of, function, package, inputs[k])
+            future = _submitted(executor, _answer_of, function, package, inputs[k])
             running[future] = k
             future.add_done_callback(done.put)
 
@@ -173,10 +183,39 @@ def _made_elsewhere(
                     submit(k, package.with_content())
                     continue
                 n_answers += 1
-                yield k, answer
+                yield k, _checked(answer, executor)
         finally:
             for future in running:
                 future.cancel()
+
+
+def _submitted(executor: Any, *parts: Any) -> Any:
+    """The future of a job; an executor that takes none, or gives no future, is named."""
+    try:
+        future = executor.submit(*parts)
+    except BrokenExecutor:
+        raise
+    except RuntimeError as error:
+        raise EbmError(
+            f"executor takes no jobs ({error}): give one that has not been shut down"
+        ) from error
+    missing = [name for name in _OF_FUTURES if not hasattr(future, name)]
+    if missing:
+        raise EbmError(
+            f"executor.submit must return a future, which has {', '.join(_OF_FUTURES)}; "
+            f"{type(future).__name__} has no {missing[0]}: give one as in concurrent.futures"
+        )
+    return future
+
+
+def _checked(answer: Any, executor: Any) -> Answer:
+    """An answer, refused if it is not what the job returns."""
+    if not isinstance(answer, Mapping) or MADE_BY not in answer:
+        raise EbmError(
+            f"executor.submit(function, *arguments) must run function(*arguments); "
+            f"{type(executor).__name__} returned {answer!r} in its place"
+        )
+    return answer
 
 
 def _require_another_try(
@@ -191,6 +230,10 @@ def _require_another_try(
         ) from error
     if isinstance(error, _NOT_PICKLED):
         _require_picklable(error, sent, executor)
+    if isinstance(error, CancelledError) and k in failed:
+        raise EbmError(
+            f"the executor cancelled job {k + 1} of {n} twice: give one that runs what it takes"
+        ) from error
     if isinstance(error, EbmError) or k in failed:
         error.add_note(f"job {k + 1} of {n} failed{' twice' * (k in failed)}")
         raise error
@@ -309,4 +352,11 @@ def _as_arrays(answer: Answer) -> Answer:
 def _stored(folder: Path, settings: Mapping[str, str], n_jobs: int) -> dict[int, Answer]:
     """The answers in a folder, by the numbers of their jobs."""
     paths = [(k, folder / _name(k)) for k in range(n_jobs)]
-    return {k: read_checkpoint(path, settings, {}) for k, path in paths if path.exists()}
+    return {
+        k: read_checkpoint(path, _of_job(settings, k), {}) for k, path in paths if path.exists()
+    }
+
+
+def _of_job(settings: Mapping[str, str], k: int) -> dict[str, str]:
+    """Settings by which a file that lies under the name of another one is known."""
+    return {**settings, "job": str(k + 1)}

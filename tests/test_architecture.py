@@ -32,7 +32,7 @@ RUNGS = (
     "_normalization",
     "_kernels",
     "model ensembles _conditioning _term_keys",
-    "_factor_form",
+    "_factor_form _energy_words",
     "forms",
     "models",
     "enumeration",

@@ -14,6 +14,7 @@ import torch
 
 import ebm.networks
 from ebm import _devices
+from ebm.errors import EbmError
 from ebm.learning import _device_likelihood
 from ebm.networks import _labelled_rows, _updates, training
 from ebm.networks.natural_gradient import _metrics
@@ -185,3 +186,8 @@ def test_a_step_for_the_host_only_is_found(device, monkeypatch, owner, name, rig
     monkeypatch.setattr(owner, name, names[name])
     with pytest.raises((RuntimeError, TypeError), match=f"{TWO}|can't convert disguise:0"):
         run(device)
+
+
+def test_a_device_that_holds_no_numbers_is_refused():
+    with pytest.raises(EbmError, match="device must be one that torch can use here, got 'meta'"):
+        _devices.chosen_device("meta")

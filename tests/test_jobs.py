@@ -1,11 +1,15 @@
 """Jobs that do not depend on each other: in order, anywhere, once each, stopped as a whole."""
 
+import errno
 import multiprocessing
 import os
 import pickle
 import platform
+import shutil
 import signal
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+import zipfile
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,6 +236,81 @@ def test_a_run_whose_worker_was_killed_goes_on_from_its_folder(tmp_path):
     again = Counted()
     check(run_jobs(again, SEEDS, checkpoint=tmp_path / "jobs"), SEEDS)
     assert len(again.seen) == len(SEEDS) - n_stored < len(SEEDS)
+
+
+class Answering:
+    """An engine that gives back one thing for every job."""
+
+    def __init__(self, future):
+        self.future = future
+
+    def submit(self, *parts):
+        return self.future()
+
+
+def future_of(answer):
+    future = Future()
+    future.set_result(answer)
+    return future
+
+
+def cancelled():
+    future = Future()
+    future.cancel()
+    future.set_running_or_notify_cancel()
+    return future
+
+
+def test_engines_that_run_nothing_are_named():
+    shut_down = ThreadPoolExecutor(1)
+    shut_down.shutdown()
+    for engine, message in (
+        (shut_down, "executor takes no jobs .*shutdown"),
+        (Answering(lambda: 3), "int has no result"),
+        (Answering(lambda: future_of(7)), "Answering returned 7"),
+        (Answering(lambda: future_of({"values": 1})), "must run function"),
+        (Answering(cancelled), "cancelled job 1 of 1 twice"),
+    ):
+        with pytest.raises(EbmError, match=message):
+            run_jobs(draws, [1], executor=engine)
+
+
+def test_a_file_under_the_name_of_another_job_is_refused(tmp_path):
+    run_jobs(draws, SEEDS, checkpoint=tmp_path)
+    shutil.copy(tmp_path / "000000.npz", tmp_path / "000001.npz")
+    with pytest.raises(EbmError, match=r"000001\.npz belongs to a run with another job"):
+        run_jobs(draws, SEEDS, checkpoint=tmp_path)
+
+
+def test_a_header_that_is_no_python_is_damage(tmp_path):
+    """numpy hands it to the tokenizer, whose errors are of no usual kind."""
+    path = tmp_path / "000000.npz"
+    run_jobs(draws, [1], checkpoint=tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content.replace(b"(3,)", b"(3, "))
+    with pytest.raises(FileFormatError, match="no checkpoint of ebm"):
+        run_jobs(draws, [1], checkpoint=tmp_path)
+
+
+def test_a_folder_that_takes_no_files_is_refused_before_any_job(tmp_path, monkeypatch):
+    run_jobs(draws, SEEDS[:2], checkpoint=tmp_path)
+    seen, opened = Counted(), Path.open
+
+    def refused(path, mode="r", *rest):
+        if "x" in mode:
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return opened(path, mode, *rest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", refused)
+        with pytest.raises(OSError, match="cannot be written"):
+            run_jobs(seen, SEEDS, checkpoint=tmp_path)
+        # What is complete needs no place.
+        check(run_jobs(seen, SEEDS[:2], checkpoint=tmp_path), SEEDS[:2])
+    assert not seen.seen
 
 
 def test_progress_is_told_the_number_of_answers(tmp_path):

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ebm._checkpoints import fingerprint, fingerprints
+from ebm._energy_words import rule_words
 from ebm._types import Array
 from ebm.ensembles import Moments
 from ebm.enumeration import ExactEnsemble
@@ -496,6 +497,7 @@ def settings_of(family: Any, data: Any, penalty: AppliedPenalty) -> dict[str, st
         "model": f"{type(family).__name__} over {family.space!r}{of}",
         "number of parameters": str(len(family.parameters)),
         "centers": fingerprint(np.concatenate(centers)),
+        "energy function": rule_words(family),
         "data": " ".join(fingerprint(np.asarray(part)) for part in parts),
         **fingerprints(penalty.strength),
     }

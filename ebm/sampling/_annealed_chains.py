@@ -80,14 +80,20 @@ def _by_blocks(
 
 def _forward_job(settings: Any, path: Any, n_chains: int, block: Any) -> Answer:
     """The states where a block of chains ends, and their Σ ln w."""
-    chains = ChainState(*block)
+    chains = _again(block)
     states, log_weights = _forward(settings, path, n_chains, chains, _nothing, nullcontext())
     return {"states": states, "log_weights": log_weights}
 
 
 def _backward_job(settings: Any, path: Any, n_chains: int, block: Any) -> Answer:
     """Σ ln w of a block of chains on the way back."""
-    return {"log_weights": _backward(settings, path, n_chains, ChainState(*block), _nothing)}
+    return {"log_weights": _backward(settings, path, n_chains, _again(block), _nothing)}
+
+
+def _again(block: Any) -> ChainState:
+    """A block of chains, whose job may be run once more: streams are advanced in place."""
+    states, streams = block
+    return ChainState(states, streams.copy())
 
 
 def _nothing() -> None:

@@ -16,12 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ebm._checkpoints import fingerprint
+from ebm._energy_words import energy_words
 from ebm._jobs import Answer, interruptible, run_jobs
-from ebm._parallel import number_of_jobs, single_threaded_blas
+from ebm._parallel import number_of_jobs
 from ebm._progress import ticker
 from ebm._types import Indices, Words
 from ebm.errors import MEMORY_LIMIT, require_memory
-from ebm.model import EnergyModel, checked_energy
+from ebm.model import EnergyModel
 from ebm.sampling._chains import moved
 from ebm.sampling._ladder import LadderState, LadderSweeper, SwapCounts
 from ebm.sampling._streams import block_slices
@@ -31,8 +32,6 @@ from ebm.sampling.sweeper import advanced, part_sweeper
 
 #: Draws of the first portion of the work, and seconds from which portions do not grow.
 FIRST_PORTION, LONG_PORTION = 16, 0.2
-#: States whose energies tell one model from another.
-PROBES = 64
 
 
 class Drawn(NamedTuple):
@@ -85,12 +84,9 @@ class Sweeps:
     def settings(self, start: ChainState) -> dict[str, str]:
         """What runs must have in common to share their draws."""
         space = self.model.space
-        states = space.random(PROBES, np.random.default_rng(0))
-        with single_threaded_blas():
-            energies = checked_energy(self.model, states)
-        parameters = getattr(self.model, "parameters", energies)
+        parameters = fingerprint(np.asarray(getattr(self.model, "parameters", ())))
         return {
-            "energy function": fingerprint(np.asarray(parameters)),
+            "energy function": f"{parameters} {energy_words(self.model)}",
             "coding": f"{type(self.model).__name__} {space!r}",
             "sampler": fingerprint(self.sampler),
             "thin": str(self.thin),

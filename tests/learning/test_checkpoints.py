@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pytest
+from scipy.sparse import coo_array
 
 import ebm
 from ebm._checkpoints import _digest_of, fingerprint
@@ -290,6 +291,120 @@ def test_functions_without_a_name_are_told_apart():
     assert fingerprint(one) == fingerprint(same) != fingerprint(other)
     assert fingerprint(partial(max, 1)) != fingerprint(partial(max, 2))
     assert fingerprint(partial(max, key=abs)) != fingerprint(partial(max))
+
+
+class Estimator:
+    """A function with a setting, that keeps what it found."""
+
+    def __init__(self, strength):
+        self.strength, self.inner = strength, {"strengths": [np.array([strength])]}
+
+    def __call__(self, rows):
+        return self.strength * rows
+
+    def estimate(self, rows):
+        return self(rows)
+
+    @cached_property
+    def slow(self):
+        return self.strength
+
+
+class Around:
+    def __init__(self, inner):
+        self.inner = inner
+
+
+def named(strength):
+    def estimate(rows):
+        return strength * rows
+
+    return estimate
+
+
+def named_by_default(strength):
+    def estimate(rows, *, strength=strength):
+        return strength * rows
+
+    return estimate
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        named,
+        named_by_default,
+        Estimator,
+        lambda strength: lambda rows: strength * rows,
+        lambda strength: lambda rows, strength=strength: strength * rows,
+        lambda strength: Estimator(strength).estimate,
+        lambda strength: partial(Estimator.__call__, Estimator(strength)),
+        lambda strength: Around(Around(Estimator(strength))),
+        lambda strength: Around(ebm.IsingModel(np.zeros((1, 1)), [strength])),
+        lambda strength: named(coo_array([[strength]])),
+        lambda strength: named({"l2": [strength, "text", np.array([None, strength])]}),
+    ],
+)
+def test_settings_are_told_apart_wherever_a_function_or_an_object_has_them(made):
+    assert fingerprint(made(1.0)) == fingerprint(made(1.0)) != fingerprint(made(2.0))
+    assert "0x" not in fingerprint(made(1.0))
+
+
+def test_what_is_computed_later_and_what_holds_itself_are_told_as_before():
+    fresh, used, loop = Estimator(1.0), Estimator(1.0), Around(None)
+    assert used.slow == 1
+    assert fingerprint(fresh) == fingerprint(used)
+    loop.inner = [loop, np.random.default_rng(0), lambda: loop]
+    assert "0x" not in fingerprint(loop)
+    assert fingerprint(named(np)) == fingerprint(named(np))
+
+
+def sparse_ring(pairs, fields=5):
+    """Two couplings of zero, at given pairs."""
+    i, j = np.array(pairs).T
+    stored = coo_array((np.ones(2), (i, j)), (fields, fields))
+    model = ebm.IsingModel(stored + stored.T, np.zeros(fields))
+    return model.with_parameters(np.zeros(len(model.parameters)))
+
+
+class Rule(ebm.ParametricModel):
+    """E = θ x_k."""
+
+    space = ebm.Spins(5)
+    parameters = None
+
+    def __init__(self, k, theta=(0.0,)):
+        self.k, self.parameters = k, np.array(theta, dtype=float)
+
+    def with_parameters(self, theta):
+        return Rule(self.k, theta)
+
+    def energy(self, states):
+        return self.parameters[0] * np.asarray(states, dtype=float)[..., self.k]
+
+    def energy_gradient(self, states):
+        return np.asarray(states, dtype=float)[..., self.k : self.k + 1]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (sparse_ring([(0, 1), (2, 3)]), sparse_ring([(0, 2), (1, 3)])),
+        (Rule(1), Rule(2)),
+    ],
+)
+@pytest.mark.parametrize("how", ["exact", "chains"])
+def test_models_of_equal_parameters_and_another_rule_are_told_apart(one, other, how, tmp_path):
+    rows = np.random.default_rng(0).choice([-1, 1], (60, 5))
+    settings = {"checkpoint": tmp_path / "run.npz"}
+    if how == "chains":
+        loss = ebm.Likelihood(ebm.PersistentChains(10))
+        settings |= {"loss": loss, "solver": ebm.GradientSteps(n_epochs=2), "rng": 1}
+    first = ebm.fit(one, rows, **settings)
+    again = ebm.fit(one, rows, **settings)
+    np.testing.assert_array_equal(first.model.parameters, again.model.parameters)
+    with pytest.raises(EbmError, match="another energy function"):
+        ebm.fit(other, rows, **settings)
 
 
 PAIRS = ebm.BoltzmannMachine(np.zeros((6, 6)), np.zeros(6))

@@ -78,6 +78,19 @@ def test_no_true_gradient_is_refused(kind, size, dtype):
         assert require_own_gradient(kind(theta, dtype=dtype)) is None
 
 
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_half_precision_is_no_wrong_gradient(size, seed):
+    theta = size * np.random.default_rng(seed).normal(size=2)
+    assert require_own_gradient(Curved(theta, dtype=np.float16)) is None
+
+
+@pytest.mark.parametrize("factors", [[-1, -1], [-1, 1], [1, 3], [0, 1]])
+def test_half_precision_does_not_hide_a_wrong_one(factors):
+    with pytest.raises(ModelError, match="energy_gradient"):
+        require_own_gradient(Curved(np.zeros(2), np.array(factors), np.float16))
+
+
 @pytest.mark.parametrize("factor", [-1.0, 0.0, 0.5, 1.01, 2.0])
 @pytest.mark.parametrize("wrong", [0, 17, 30])
 @pytest.mark.parametrize("kind", [Curved, Exponential, Rectified, Root])

@@ -2,7 +2,7 @@
 
 import multiprocessing
 import pickle
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import fields
 
 import numpy as np
@@ -202,6 +202,58 @@ def test_annealed_states_and_weights_have_the_same_bits(engines):
     here, there = (method.run(kernels.pairs(), rng=1, executor=e) for e in (None, engines[0]))
     np.testing.assert_array_equal(here.states, there.states)
     np.testing.assert_array_equal(here.log_weights, there.log_weights)
+
+
+class Twice:
+    """An executor that runs each job again, as one does whose answer was lost."""
+
+    def submit(self, function, *parts):
+        function(*parts)
+        future = Future()
+        future.set_result(function(*parts))
+        return future
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("method", METHODS)
+def test_jobs_that_run_twice_have_the_same_bits(path, method):
+    model, method = PATHS[path], METHODS[method]
+    here, there = (ebm.log_partition(model, method, rng=1, executor=e) for e in (None, Twice()))
+    assert (there.value, there.standard_error) == (here.value, here.standard_error)
+    for kind, sampler in KINDS.values():
+        settings = {"n_draws": 3, "n_chains": 300, "rng": 1}
+        again = ebm.sample(kind, sampler, run=SamplingRun(executor=Twice()), **settings)
+        check_equal(ebm.sample(kind, sampler, **settings), again)
+
+
+def centered(center):
+    return ebm.RestrictedBoltzmannMachine(
+        SMALL_LAYERS.weights, np.zeros(6), np.zeros(4), visible_center=center
+    )
+
+
+class Ruled(ebm.EnergyModel):
+    """E = k x₀, beside a parameter that says nothing of k."""
+
+    space, parameters = ebm.Binary(3), np.ones(1)
+
+    def __init__(self, k):
+        self.k = k
+
+    def energy(self, states):
+        return self.k * np.asarray(states, dtype=float)[..., 0]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [(centered(0.0), centered(0.5)), (Ruled(1.0), Ruled(2.0))]
+)
+def test_models_of_equal_parameters_do_not_share_a_folder(one, other, tmp_path):
+    np.testing.assert_array_equal(one.parameters, other.parameters)
+    settings = {"n_draws": 2, "rng": 1, "run": SamplingRun(checkpoint=tmp_path / "draws")}
+    kept = ebm.sample(one, **settings).chains
+    np.testing.assert_array_equal(ebm.sample(one, **settings).chains, kept)
+    with pytest.raises(EbmError, match="another energy function"):
+        ebm.sample(other, **settings)
 
 
 def test_chains_that_turn_round_have_the_same_bits(engines, monkeypatch):
