@@ -82,8 +82,8 @@ def thermodynamics(record: Any, quantities: Any = None, *, ax: Any = None) -> ND
     panels = _new_panels(len(quantities)) if ax is None else np.ravel(np.array(ax, dtype=object))
     if len(panels) != len(quantities):
         raise EbmError(
-            f"ax must be axes for each of {len(quantities)} quantities, got {len(panels)}: give as many, "
-            "or none for a new figure"
+            f"ax must be one for each of {len(quantities)} quantities, got {len(panels)}: give as "
+            "many axes, or none for a new figure"
         )
     described = {name: (label, per_unit) for name, label, per_unit in _PANELS}
     order = np.argsort(record.betas)[::-1]
