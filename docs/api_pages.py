@@ -63,7 +63,8 @@ def members(entry: Entry) -> list[Entry]:
         return [entry]
     module = importlib.import_module(entry.name)
     excluded = entry.options.get("exclude-members", "").replace(",", " ").split()
-    kept = {k: v for k, v in entry.options.items() if k in ("members", "inherited-members")}
+    of_members = ("members", "inherited-members", "exclude-members")
+    kept = {k: v for k, v in entry.options.items() if k in of_members}
     offered = []
     for name in module.__all__:
         value = getattr(module, name)

@@ -51,6 +51,7 @@ def test_options_of_the_list_are_those_of_the_page(written):
     )
     assert ".. autoclass:: ebm.Spins\n\n" in written["ebm.Spins"]
     assert ".. autoclass:: ebm.Product\n   :members: units, subspace\n\n" in written["ebm.Product"]
+    assert "set_fit_request" in written["ebm.sklearn.IsingNetwork"].split(":exclude-members:")[1]
 
 
 def test_the_page_of_all_names_has_each_once():

@@ -46,6 +46,13 @@ def test_what_was_not_measured_is_an_error():
         learning_curve(by_steps(), "loss")
 
 
+def test_a_fit_draws_itself():
+    result = by_steps()
+    ax = pyplot.subplots()[1]
+    assert result.plot("largest_parameter", ax=ax) is ax
+    assert list(ax.lines[0].get_ydata()) == [epoch.largest_parameter for epoch in result.history]
+
+
 def test_images_stand_side_by_side():
     rows = np.arange(3 * 6).reshape(3, 6)
     sheet = images(rows, (2, 3), n_columns=2).get_images()[0].get_array()

@@ -13,6 +13,7 @@ import numpy as np
 
 from ebm._frames import frame
 from ebm._model_summary import coupling_rows
+from ebm._pictures import picture
 from ebm._summary import Summarized, Summary
 from ebm._types import Array
 from ebm.ensembles import Estimate
@@ -309,6 +310,10 @@ class FitResult(Summarized):
             "is_coupling": model.is_coupling,
         }
         return frame(columns, "parameter")
+
+    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
+        """The history of the fit, :func:`ebm.plotting.learning_curve`."""
+        return picture("learning_curve", self, quantity, ax=ax)
 
     @property
     def _charged(self) -> int:

@@ -30,3 +30,19 @@ def edge_frame(model: Any, errors: Array | None, **further: Array) -> Any:
     if errors is not None:
         further = {"standard_error": errors, **further}
     return frame(columns | {name: values[is_coupling] for name, values in further.items()})
+
+
+class EdgeList:
+    """A model with one coupling for each of its pairs."""
+
+    def to_frame(self) -> Any:
+        """The couplings as a list of edges, a pandas frame; needs the extra ``data``.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One row for each of ``pairs``; columns ``source``, ``target`` and ``coupling``, as
+            networkx.from_pandas_edgelist reads them. ``FitResult.to_frame("couplings")`` has errors
+            beside them.
+        """
+        return edge_frame(self, None)

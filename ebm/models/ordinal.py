@@ -17,7 +17,7 @@ from ebm.errors import ModelError, ShapeError
 from ebm.forms import QuadraticForm
 from ebm.model import PairFeatures, ParametricModel, Penalized
 from ebm.models import _couplings, _items
-from ebm.models._edge_list import edge_frame
+from ebm.models._edge_list import EdgeList
 from ebm.models._frozen import Frozen
 from ebm.models.any_units import PairwiseModel
 from ebm.models.potts import PottsModel
@@ -29,7 +29,7 @@ __all__ = ["OrdinalModel"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OrdinalModel(Frozen, ParametricModel):
+class OrdinalModel(EdgeList, Frozen, ParametricModel):
     """E(x) = −½ Σ_{i≠j} W_ij s_i(x_i) s_j(x_j) − Σ_i h_i(x_i) + offset, x_i ∈ {0, …, q_i−1}.
 
     The items of a questionnaire: h_i(a) is the threshold of category a of item i, s_i(a) its score,
@@ -389,18 +389,6 @@ class OrdinalModel(Frozen, ParametricModel):
             return back
 
         return Penalized(of, transposed, np.arange(p) >= self._n_thresholds)
-
-    def to_frame(self) -> Any:
-        """The couplings as a list of edges, a pandas frame; needs the extra ``data``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each of ``pairs``; columns ``source``, ``target`` and ``coupling``, as
-            networkx.from_pandas_edgelist reads them. ``FitResult.to_frame("couplings")`` has errors
-            beside them.
-        """
-        return edge_frame(self, None)
 
     def with_parameters(self, theta: ArrayLike) -> Self:
         """The model at other parameters, in their gauge, with the offset of ``canonical()``.

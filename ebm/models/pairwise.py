@@ -19,7 +19,7 @@ from ebm.errors import ShapeError
 from ebm.forms import QuadraticForm, energy_form
 from ebm.model import ParametricModel
 from ebm.models import _couplings
-from ebm.models._edge_list import edge_frame
+from ebm.models._edge_list import EdgeList
 from ebm.models._frozen import Frozen
 from ebm.spaces import Binary, HomogeneousSpace, Spins
 from ebm.spaces._fixed_units import FixedUnits
@@ -28,7 +28,7 @@ from ebm.spaces._labels import agreed_names
 __all__ = ["BoltzmannMachine", "IsingModel", "TwoValuedModel"]
 
 
-class TwoValuedModel(Frozen, ParametricModel):
+class TwoValuedModel(EdgeList, Frozen, ParametricModel):
     """E(x) = −½ Σ A_ij (x_i − c_i)(x_j − c_j) − Σ v_i x_i + offset, A symmetric.
 
     The parameters are v, then the couplings A_ij of the pairs i < j. The diagonal of A, the center
@@ -202,18 +202,6 @@ class TwoValuedModel(Frozen, ParametricModel):
             mean, covariances = moments.mean, moments.covariance[i, j]
         d = mean - self.feature_center
         return -np.concatenate([mean, covariances + d[i] * d[j]])
-
-    def to_frame(self) -> Any:
-        """The couplings as a list of edges, a pandas frame; needs the extra ``data``.
-
-        Returns
-        -------
-        pandas.DataFrame
-            One row for each of ``pairs``; columns ``source``, ``target`` and ``coupling``, as
-            networkx.from_pandas_edgelist reads them. ``FitResult.to_frame("couplings")`` has errors
-            beside them.
-        """
-        return edge_frame(self, None)
 
     def input(self, states: ArrayLike) -> Array:
         """Input to each unit from all others; the argument of σ in [EBM] eq 13.

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ebm._frames import frame
+from ebm._pictures import picture
 from ebm.errors import ModelError
 
 __all__ = ["Records", "TrainingEntry", "TrainingRecord", "TrainingResult"]
@@ -139,6 +140,10 @@ class TrainingResult:
         for term in self.history[-1].terms if self.history else ():
             columns[term] = [record.terms[term] for record in self.history]
         return frame(columns, "step")
+
+    def plot(self, quantity: str | None = None, *, ax: Any = None) -> Any:
+        """The actions against the steps, :func:`ebm.plotting.learning_curve`."""
+        return picture("learning_curve", self, quantity, ax=ax)
 
 
 @dataclass(frozen=True)

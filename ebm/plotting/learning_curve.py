@@ -1,8 +1,9 @@
-"""Curves of the history of a fit, and states or weights as images."""
+"""Curves of the history of a fit or a training, and states or weights as images."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
@@ -32,32 +33,38 @@ _TITLES = {
     "log_likelihood_error": "standard error of the\nlog-likelihood (nats)",
     "step": "step",
     "n_updates": "updates",
+    "training_action": "action of training rows (nats)",
+    "validation_action": "action of validation rows (nats)",
+    "batch_action": "action of batches (nats)",
 }
+#: The actions of a training of a network, which are drawn together.
+_ACTIONS = {"training_action": "training rows", "validation_action": "validation rows"}
 
 
 def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None = None) -> Axes:
-    """Draw one column of the history of a fit against its iterations or epochs.
+    """Draw the history of a fit, or of the training of a network, against its steps or epochs.
 
     Parameters
     ----------
-    result : FitResult
-        Result of :func:`ebm.fit`.
+    result : FitResult or TrainingResult
+        Result of :func:`ebm.fit` or :func:`ebm.networks.minimize`.
     quantity : str, optional
-        A field of :class:`ebm.learning.FitStep` or, after gradient steps,
-        :class:`ebm.learning.FitEpoch`; by default the log-likelihood where it was computed, and
-        otherwise the misfit of the moments.
+        A number in the records: :class:`ebm.learning.FitStep`, after gradient steps
+        :class:`ebm.learning.FitEpoch`, of a network :class:`ebm.networks.TrainingRecord`. By
+        default the log-likelihood where it was computed, and otherwise the misfit of the moments;
+        of a network the actions of training and validation rows.
     ax : matplotlib.axes.Axes, optional
         Axes to draw into; default a new figure.
 
     Returns
     -------
     matplotlib.axes.Axes
-        The quantity against the iteration or epoch.
+        The quantity against the iteration, epoch or step.
 
     Raises
     ------
     EbmError
-        If the history is empty or has no such column, or none of its values is finite.
+        If the history is empty or has no such quantity, or none of its values is finite.
 
     Examples
     --------
@@ -68,25 +75,52 @@ def learning_curve(result: Any, quantity: str | None = None, *, ax: Axes | None 
     'iteration'
     """
     if not isinstance(getattr(result, "history", None), tuple | list):
-        raise EbmError(f"result must be a result of ebm.fit, got {type(result).__name__}")
+        kind = type(result).__name__
+        raise EbmError(f"result must be a result of ebm.fit or ebm.networks.minimize, got {kind}")
     if not result.history:
-        raise EbmError("the history of this fit is empty, since no iteration was completed")
-    columns = [field.name for field in fields(result.history[0]) if field.name != "iteration"]
-    if quantity is None:
-        known = np.isfinite([line.log_likelihood for line in result.history]).any()
-        quantity = "log_likelihood" if known else "rms_moment_error"
-    if quantity not in columns:
-        raise EbmError(f"quantity must be one of {', '.join(columns)}; got {quantity!r}")
-    values = np.array([getattr(line, quantity) for line in result.history], dtype=np.float64)
-    if not np.isfinite(values).any():
-        raise EbmError(f"{quantity} was not measured in this fit: take another quantity")
+        raise EbmError(
+            "the history of result is empty: no iteration was completed, or no records were asked "
+            "for, as by Records(every=0)"
+        )
+    along, curves = _curves(result.history, quantity)
     ax = axes_or_new(ax)
-    ax.plot([line.iteration for line in result.history], values, color=MODEL)
+    places = [getattr(record, along) for record in result.history]
+    for name, style in zip(curves, ("-", "--"), strict=False):
+        ax.plot(places, curves[name], style, color=MODEL, label=_ACTIONS.get(name))
+    title = _TITLES.get(name, name.replace("_", " "))
     ax.set(
-        xlabel="epoch" if "n_updates" in columns else "iteration",
-        ylabel=_TITLES.get(quantity, quantity.replace("_", " ")),
+        xlabel="epoch" if hasattr(result.history[0], "n_updates") else along,
+        ylabel=title if len(curves) == 1 else "action (nats)",
     )
+    if len(curves) > 1:
+        ax.legend(frameon=False)
     return ax
+
+
+def _curves(history: Sequence[Any], quantity: str | None) -> tuple[str, dict[str, Array]]:
+    """The field that counts the records, and what is drawn against it."""
+    numbers = {
+        field.name: np.array([getattr(record, field.name) for record in history], dtype=np.float64)
+        for field in fields(history[0])
+        if np.isscalar(getattr(history[0], field.name))
+    }
+    along = "iteration" if "iteration" in numbers else "step"
+    del numbers[along]
+    names = _default_names(numbers) if quantity is None else [quantity]
+    if names[0] not in numbers:
+        raise EbmError(f"quantity must be one of {', '.join(numbers)}; got {quantity!r}")
+    if not np.isfinite(numbers[names[0]]).any():
+        raise EbmError(f"{names[0]} was not measured in this fit: take another quantity")
+    return along, {name: numbers[name] for name in names}
+
+
+def _default_names(numbers: dict[str, Array]) -> list[str]:
+    """What is drawn where no quantity is given, the first of which every history has."""
+    if "training_action" in numbers:
+        measured = np.isfinite(numbers["validation_action"]).any()
+        return list(_ACTIONS) if measured else ["training_action"]
+    measured = np.isfinite(numbers["log_likelihood"]).any()
+    return ["log_likelihood" if measured else "rms_moment_error"]
 
 
 def images(

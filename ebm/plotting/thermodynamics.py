@@ -81,7 +81,10 @@ def thermodynamics(record: Any, quantities: Any = None, *, ax: Any = None) -> ND
         raise EbmError("quantities must name at least one")
     panels = _new_panels(len(quantities)) if ax is None else np.ravel(np.array(ax, dtype=object))
     if len(panels) != len(quantities):
-        raise EbmError(f"ax must be one for each of {len(quantities)} quantities: {len(panels)}")
+        raise EbmError(
+            f"ax must be one for each of {len(quantities)} quantities, got {len(panels)}: give as "
+            "many axes, or none for a new figure"
+        )
     described = {name: (label, per_unit) for name, label, per_unit in _PANELS}
     order = np.argsort(record.betas)[::-1]
     for panel, name in zip(panels, quantities, strict=True):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ebm._text import columns, labelled, short, table, wrapped
 
@@ -102,7 +103,23 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-def section(name: str, blocks: Blocks) -> Section | None:
+def known_sections(report: Any, parts: Mapping[str, Callable[[Any], Blocks]]) -> Iterator[Section]:
+    """The sections of which a report knows something, in the order of their names."""
+    known = (_section(name, part(report)) for name, part in parts.items())
+    return (part for part in known if part is not None)
+
+
+def trouble(report: Any) -> Blocks:
+    """Failure to converge, before everything else."""
+    if report.fit is not None and not report.fit.converged:
+        yield Sentence(
+            f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
+            "where the search stopped" + (", see the warnings below." if report.warnings else "."),
+            "",
+        )
+
+
+def _section(name: str, blocks: Blocks) -> Section | None:
     """The section that these blocks make, with the title among them; None without any."""
     listed = tuple(blocks)
     titles = [block for block in listed if isinstance(block, str)]

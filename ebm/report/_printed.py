@@ -21,7 +21,8 @@ from ebm.report._blocks import (
     State,
     Value,
     bound,
-    section,
+    known_sections,
+    trouble,
 )
 from ebm.report._sections import MAX_UNITS_MINIMA
 from ebm.report.parts import Coupling, FitSummary, Sections
@@ -39,7 +40,7 @@ _SMALL = 0.001
 def sections_in_words(report: Sections) -> Iterator[Section]:
     """The sections that are known."""
     parts = {
-        "trouble": _trouble,
+        "trouble": trouble,
         "data": _data,
         "fit": _fit,
         "entropy": _entropies,
@@ -52,18 +53,7 @@ def sections_in_words(report: Sections) -> Iterator[Section]:
         "edges": _edges,
         "warnings": _warnings,
     }
-    known = (section(name, part(report)) for name, part in parts.items())
-    return (part for part in known if part is not None)
-
-
-def _trouble(report: Sections) -> Blocks:
-    """Failure to converge, before everything else."""
-    if report.fit is not None and not report.fit.converged:
-        yield Sentence(
-            f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
-            "where the search stopped" + (", see the warnings below." if report.warnings else "."),
-            "",
-        )
+    return known_sections(report, parts)
 
 
 def _data(report: Sections) -> Blocks:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ebm.report._blocks import Blocks, Names, Rows, Section, Sentence, Value, bound, section
+from ebm.report._blocks import (
+    Blocks,
+    Names,
+    Rows,
+    Section,
+    Sentence,
+    Value,
+    bound,
+    known_sections,
+    trouble,
+)
 
 #: Items whose shares and thresholds, and couplings, that are listed.
 _MOST_ITEMS, _MOST_COUPLINGS = 30, 15
@@ -14,25 +24,14 @@ _MOST_ITEMS, _MOST_COUPLINGS = 30, 15
 def items_in_words(report: Any) -> Iterator[Section]:
     """The sections that are known."""
     parts = {
-        "trouble": _trouble,
+        "trouble": trouble,
         "data": _data,
         "fit": _fit,
         "thresholds": _thresholds,
         "couplings": _couplings,
         "warnings": _warnings,
     }
-    known = (section(name, part(report)) for name, part in parts.items())
-    return (part for part in known if part is not None)
-
-
-def _trouble(report: Any) -> Blocks:
-    """Failure to converge, before everything else."""
-    if not report.fit.converged:
-        yield Sentence(
-            f"NOT CONVERGED: {report.fit.message}. All results on the model refer to the point "
-            "where the search stopped" + (", see the warnings below." if report.warnings else "."),
-            "",
-        )
+    return known_sections(report, parts)
 
 
 def _data(report: Any) -> Blocks:

@@ -15,11 +15,13 @@ from ebm.learning._existence import CONSTANT, constant_units
 from ebm.spaces import Spins
 
 
-def held_constant(family: Any, data: Ensemble, penalty: Penalty) -> tuple[Any, Penalty]:
+def held_constant(kind: Any, data: Ensemble, penalty: Penalty) -> tuple[Any, Penalty]:
     """A pairwise family and penalty in which units that never change are held and uncoupled.
 
     Their probability of the other value is 1/(2N), half a row in N.
     """
+    n = data.space.n
+    family = kind(np.zeros((n, n)), np.zeros(n), names=data.space.names)
     if penalty.l2_biases > 0:
         return family, penalty
     seen = data.seen_mean if isinstance(data, IncompleteEnsemble) else data.expectation(np.asarray)
@@ -29,7 +31,7 @@ def held_constant(family: Any, data: Ensemble, penalty: Penalty) -> tuple[Any, P
         return family, penalty
     margin = min(1 / (2 * data.sample_size), 0.25)
     odds = np.clip(mean, margin, 1 - margin)
-    theta, n = np.array(family.parameters), data.space.n
+    theta = np.array(family.parameters)
     biases = np.log(odds / (1 - odds)) / (2 if isinstance(data.space, Spins) else 1)
     theta[:n][is_constant] = biases[is_constant]
     first, second = family.pairs
@@ -41,6 +43,11 @@ def held_constant(family: Any, data: Ensemble, penalty: Penalty) -> tuple[Any, P
         NoMaximumWarning,
     )
     return family.with_parameters(theta), replace(penalty, free=free)
+
+
+def nothing_is_free(penalty: Penalty) -> bool:
+    """Whether all parameters are held, since no unit changes."""
+    return penalty.free is not None and not np.any(penalty.free)
 
 
 def without_parameters(family: Any, data: Ensemble) -> FitResult:

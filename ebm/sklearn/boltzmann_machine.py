@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from ebm.ensembles import Ensemble
 from ebm.learning import Penalty, fit
 from ebm.learning.averages import has_memory
 from ebm.models import BoltzmannMachine as Machine
-from ebm.sklearn._constant_units import held_constant, without_parameters
+from ebm.sklearn._constant_units import held_constant, nothing_is_free, without_parameters
 from ebm.sklearn._density import DensityEstimator
 
 __all__ = ["BoltzmannMachine"]
@@ -84,10 +82,8 @@ class BoltzmannMachine(DensityEstimator):
         self.random_state = random_state
 
     def _fitted(self, data: Ensemble, seed: int | None) -> Any:
-        n = data.space.n
-        family = Machine(np.zeros((n, n)), np.zeros(n), names=data.space.names)
-        family, penalty = held_constant(family, data, Penalty(self.l2, self.l2_biases))
-        if penalty.free is not None and not np.any(penalty.free):
+        family, penalty = held_constant(Machine, data, Penalty(self.l2, self.l2_biases))
+        if nothing_is_free(penalty):
             self.result_ = without_parameters(family, data)
         else:
             draws = getattr(self.solver, "draws", False)

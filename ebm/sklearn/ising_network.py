@@ -18,7 +18,7 @@ from ebm.inversion import (
 )
 from ebm.learning import Penalty, fit
 from ebm.models import IsingModel, to_graph
-from ebm.sklearn._constant_units import held_constant, without_parameters
+from ebm.sklearn._constant_units import held_constant, nothing_is_free, without_parameters
 from ebm.sklearn._density import DensityEstimator
 from ebm.spaces import Spins
 
@@ -111,9 +111,7 @@ class IsingNetwork(DensityEstimator):
 
     def _fitted(self, data: Ensemble, seed: int | None) -> Any:
         self._require_settings()
-        n = data.space.n
-        family = IsingModel(np.zeros((n, n)), np.zeros(n), names=data.space.names)
-        family, penalty = held_constant(family, data, Penalty(l2_biases=self.l2_biases))
+        family, penalty = held_constant(IsingModel, data, Penalty(l2_biases=self.l2_biases))
         try:
             self.selection_ = self._chosen(family, data, penalty, seed)
             self.model_ = self.selection_.model
@@ -123,7 +121,7 @@ class IsingNetwork(DensityEstimator):
 
     def _chosen(self, family: Any, data: Ensemble, penalty: Penalty, seed: Any) -> Selection:
         """The choice from the path of all rows."""
-        if penalty.free is not None and not np.any(penalty.free):
+        if nothing_is_free(penalty):
             raise NoCouplingError("no unit changes")
         loss = Pseudolikelihood() if self.loss is None else self.loss
         path = regularization_path(

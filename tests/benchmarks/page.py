@@ -53,7 +53,7 @@ in an environment with the peers, `pip install -e ".[test]" dwave-samplers thrml
 `python -m tests.benchmarks.page peers` makes one section anew. Nothing is asserted on it. A section
 has the output of one script, whose first lines say what is compared; peers that were not installed
 are left out of its tables. Where more processes were running than the machine has cores, ratios are
-less certain, and times of the wall mean nothing.
+less certain, and wall times mean nothing.
 """
 
 

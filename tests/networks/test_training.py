@@ -20,7 +20,7 @@ from ebm.errors import (
     ModelError,
     ShapeError,
 )
-from ebm.networks import initial_parameters
+from ebm.networks import TrainingRecord, TrainingResult, initial_parameters
 from ebm.networks.natural_gradient.relative_natural_gradient import RelativeNaturalGradient
 from tests.networks.systems import minimize, softmax_mlp
 
@@ -771,3 +771,25 @@ def test_ctrl_c_waits_for_an_update_to_be_whole():
     assert result.n_steps == 1
     wanted = minimize(system(), optimizer="sgd", lr=0.1, n_epochs=1, rng=1)
     np.testing.assert_array_equal(result.last_theta, wanted.last_theta)
+
+
+@pytest.mark.parametrize("validation", [(math.nan, math.nan), (2.0, 1.5)])
+def test_a_training_draws_the_actions_that_were_measured(validation):
+    history = tuple(
+        TrainingRecord(step, training_action=1.0 - step / 10, validation_action=action)
+        for step, action in zip((0, 5), validation, strict=True)
+    )
+    result = TrainingResult(None, None, "", False, 5, 5, history)
+    ax = result.plot()
+    drawn = {line.get_label(): list(line.get_ydata()) for line in ax.lines}
+    expected = {"training rows": [1.0, 0.5]}
+    if not math.isnan(validation[0]):
+        expected["validation rows"] = list(validation)
+    assert drawn == expected
+    assert list(ax.lines[0].get_xdata()) == [0, 5]
+    assert ax.get_xlabel() == "step"
+    assert (ax.get_legend() is None) == (len(expected) == 1)
+    with pytest.raises(EbmError, match="quantity must be one of epoch, learning_rate"):
+        result.plot("series")
+    with pytest.raises(EbmError, match=r"history of result is empty.*Records\(every=0\)"):
+        TrainingResult(None, None, "", False, 5, 5).plot()
