@@ -22,7 +22,7 @@ from ebm.enumeration import exact
 from ebm.errors import MissingExtraError, ModelError, ShapeError
 from ebm.inversion import mean_field
 from ebm.models import BoltzmannMachine, TabularModel
-from ebm.plotting import _names
+from ebm.plotting import _unit_names
 from ebm.plotting.style import DATA, MODEL
 from ebm.spaces import Binary, Spins
 
@@ -374,10 +374,10 @@ def test_odd_names_are_drawn_as_they_are() -> None:
 def test_characters_that_no_font_has_are_written_as_python_does() -> None:
     """A font that has them is used, and the box of matplotlib's last resort is none."""
     nobody, stix = "\U000f0000", "\u20e5"
-    labels, properties = _names.as_drawn([f"a{nobody}", stix])
+    labels, properties = _unit_names.as_drawn([f"a{nobody}", stix])
     assert labels == [r"a\U000f0000", stix]
     assert len(properties["fontfamily"]) == 2
-    plain = _names.as_drawn(["a", "b"])
+    plain = _unit_names.as_drawn(["a", "b"])
     assert plain[0] == ["a", "b"]
     assert plain[1]["fontfamily"] == mpl.rcParams["font.family"]
 
@@ -387,15 +387,15 @@ def test_labels_are_short_and_differ(given_names: list[str]) -> None:
     """However long the names are, and wherever they differ."""
     long = [("x" * 150) + name + ("y" * 150) for name in given_names]
     for kind in (given_names, long, [*given_names, *long]):
-        labels = _names.as_drawn(kind)[0]
+        labels = _unit_names.as_drawn(kind)[0]
         assert len(set(labels)) == len(kind)
-        assert all(_names._columns(label) <= _names.MOST_COLUMNS + 4 for label in labels)
+        assert all(_unit_names._columns(label) <= _unit_names.MOST_COLUMNS + 4 for label in labels)
 
 
 def test_short_names_are_left_alone() -> None:
     ordinary = ["a", "b c", "Müller", "α → β", "x" * 20]
-    assert _names.as_drawn(ordinary)[0] == ordinary
-    assert _names.as_drawn(["x" * 21])[0] == ["x" * 9 + "…" + "x" * 9]
+    assert _unit_names.as_drawn(ordinary)[0] == ordinary
+    assert _unit_names.as_drawn(["x" * 21])[0] == ["x" * 9 + "…" + "x" * 9]
 
 
 def test_routes_of_any_name_are_in_the_key() -> None:

@@ -6,7 +6,7 @@ import pytest
 import ebm
 from ebm.ensembles import Moments
 from ebm.errors import EbmError, ModelError
-from ebm.learning._batches import Batch, Rows
+from ebm.learning._batches import Batch, IndexedRows
 from ebm.learning._families import has_hidden_units
 from ebm.learning._statistics import difference, gradient_of
 from ebm.learning.averages import as_stateful, has_memory
@@ -69,7 +69,7 @@ def test_persistent_chains_from_exact_draws_give_the_gradient_of_ln_z(model):
 @pytest.mark.parametrize("model", [restricted(), machine(), machine(2).to_spins()])
 def test_contrastive_divergence_from_exact_draws_gives_the_gradient_of_ln_z(model, k):
     draws = ebm.exact(model).sample(CHAINS, rng=1)
-    rows = Rows.of(ebm.Ensemble.from_data(draws, space=model.space))
+    rows = IndexedRows.of(ebm.Ensemble.from_data(draws, space=model.space))
     route = ebm.ContrastiveDivergence(k)
     state = route.start(model, rows, np.random.default_rng(3))
     ensemble, _ = route.step(model, rows.everything(), state)
@@ -111,7 +111,7 @@ def test_exact_averages_give_the_gradient_of_the_likelihood(model):
 
 def test_single_precision_is_that_of_single_precision():
     model = restricted()
-    rows = Rows.of(ebm.Ensemble.from_data(ebm.exact(model).sample(500, rng=1)))
+    rows = IndexedRows.of(ebm.Ensemble.from_data(ebm.exact(model).sample(500, rng=1)))
     batch = rows.everything()
     rounding = rough_gradient(model, batch) - gradient_of(model, batch)
     assert 0 < np.abs(rounding).max() < 5e-6
@@ -123,7 +123,7 @@ def test_single_precision_is_that_of_single_precision():
 def test_states_are_copies(route):
     """Read-only states, batches and streams work, and the same step gives the same ensemble."""
     model = restricted()
-    rows = Rows.of(ebm.Ensemble.from_data(ebm.exact(model).sample(600, rng=1)))
+    rows = IndexedRows.of(ebm.Ensemble.from_data(ebm.exact(model).sample(600, rng=1)))
     state = route.start(model, rows, np.random.default_rng(0))
     parts = vars(state) if isinstance(state, ChainState) else state
     for array in filter(lambda part: part is not None, (*parts.values(), rows.states)):
@@ -148,7 +148,7 @@ def test_sweeps_of_persistent_chains_are_those_of_sample():
 
 def test_contrastive_divergence_keeps_the_weights_of_rows():
     data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], sample_weight=[0.5, 2.25, 1.0])
-    batch = Rows.of(data).everything()
+    batch = IndexedRows.of(data).everything()
     route = ebm.ContrastiveDivergence()
     ensemble, _ = route.step(machine(n=2), batch, route.start(None, None, np.random.default_rng(0)))
     assert np.array_equal(ensemble.weights, data.weights)
@@ -156,7 +156,7 @@ def test_contrastive_divergence_keeps_the_weights_of_rows():
 
 def test_whole_frequencies_are_rows_written_out():
     data = ebm.Ensemble.from_data([[0, 0], [1, 1], [1, 0]], sample_weight=[2, 1, 3])
-    batch = Rows.of(data).everything()
+    batch = IndexedRows.of(data).everything()
     assert batch.states.tolist() == [[0, 0]] * 2 + [[1, 0]] * 3 + [[1, 1]]
     assert np.array_equal(batch.weights, np.full(6, 1 / 6))
 
@@ -164,7 +164,7 @@ def test_whole_frequencies_are_rows_written_out():
 def test_an_epoch_is_every_row_once_by_its_weight():
     rng = np.random.default_rng(0)
     states = ebm.Binary(4).states_at(np.arange(11))
-    rows = Rows.of(ebm.Ensemble.from_data(states, sample_weight=rng.uniform(0.5, 2, 11)))
+    rows = IndexedRows.of(ebm.Ensemble.from_data(states, sample_weight=rng.uniform(0.5, 2, 11)))
     mean, sizes = 0.0, []
     order = rng.permutation(11)
     for place in (0, 4, 8):
@@ -178,7 +178,7 @@ def test_an_epoch_is_every_row_once_by_its_weight():
 def test_chains_start_at_rows_or_at_independent_units():
     route = ebm.PersistentChains(5000)
     rng = np.random.default_rng(0)
-    rows = Rows.of(ebm.Ensemble.from_data([[0, 0], [1, 1]], sample_weight=[1.5, 4.5]))
+    rows = IndexedRows.of(ebm.Ensemble.from_data([[0, 0], [1, 1]], sample_weight=[1.5, 4.5]))
     started = route.start(machine(n=2), rows, rng).states
     assert {tuple(row) for row in started.tolist()} == {(0, 0), (1, 1)}
     assert abs(started[:, 0].mean() - 0.75) < 0.04

@@ -7,7 +7,7 @@ from scipy.stats import norm
 import ebm
 from ebm.effective import CompletedRows
 from ebm.errors import EbmError, EnumerationLimitError, ModelError
-from ebm.learning._batches import Rows, filled_in
+from ebm.learning._batches import IndexedRows, filled_in
 from tests.statistical import FALSE_FAIL_RATE
 from tests.test_marginal_parameters import GradientAlone, boltzmann, deep, growing, potts, triples
 
@@ -23,7 +23,7 @@ FAMILIES = [boltzmann, triples, potts, deep, own]
 
 def visits(marginal, data, completion, n_visits, seed=0):
     """Joint states of all rows after each of so many visits at fixed parameters."""
-    rows = Rows.of(data)
+    rows = IndexedRows.of(data)
     state = completion.start(marginal, rows, np.random.default_rng(seed))
     for _ in range(n_visits):
         ensemble, state = completion.step(marginal, rows.everything(), state)
@@ -67,7 +67,7 @@ def test_hidden_units_drawn_without_regard_to_the_rows_are_seen(make):
 def test_rows_and_their_weights_stay_as_they_are(make):
     marginal = make()
     data = growing(marginal)
-    rows = Rows.of(data).everything()
+    rows = IndexedRows.of(data).everything()
     for ensemble in visits(marginal, data, ebm.ClampedChains(), 3):
         np.testing.assert_array_equal(ensemble.states[:, list(marginal.keep)], rows.states)
         np.testing.assert_array_equal(ensemble.weights, rows.weights)
@@ -77,7 +77,7 @@ def test_rows_and_their_weights_stay_as_they_are(make):
 def test_each_row_has_a_chain_that_goes_on_from_visit_to_visit():
     """Batches in any order: hidden units of rows that are not visited wait where they were."""
     marginal = deep()
-    rows = Rows.of(growing(marginal))
+    rows = IndexedRows.of(growing(marginal))
     completion = ebm.ClampedChains(1)
     before = completion.start(marginal, rows, np.random.default_rng(0))
     visited = np.array([5, 2, 17])
@@ -106,7 +106,7 @@ def test_a_fit_with_sampled_hidden_units_comes_to_the_likelihood_of_exact_sums()
 def test_chains_of_a_marginal_are_chains_of_its_joint_model():
     marginal = deep()
     chains = ebm.PersistentChains(4000, sweeps=30)
-    rows = Rows.of(growing(marginal))
+    rows = IndexedRows.of(growing(marginal))
     state = chains.start(marginal, rows, np.random.default_rng(0))
     assert state.states.shape == (4000, 9)
     ensemble, _ = chains.step(marginal, rows.everything(), state)
@@ -143,7 +143,7 @@ class TestMissingCells:
     def test_the_gradient_is_that_of_rows_completed_exactly(self, make, is_hidden):
         data = self.holes(make)
         model = make() if is_hidden else self.visible(make)
-        rows = Rows.of(filled_in(data))
+        rows = IndexedRows.of(filled_in(data))
         completion = ebm.ClampedChains(2)
         state = completion.start(model, rows, np.random.default_rng(0))
         gradients = []
@@ -162,7 +162,7 @@ class TestMissingCells:
 
     def test_cells_that_were_seen_stay_as_they_are(self):
         data = self.holes(boltzmann)
-        model, rows = self.visible(boltzmann), Rows.of(filled_in(data))
+        model, rows = self.visible(boltzmann), IndexedRows.of(filled_in(data))
         completion = ebm.ClampedChains(3)
         state = completion.start(model, rows, np.random.default_rng(0))
         batch = rows.take(np.array([7, 3, 11, 0, 20]))
@@ -214,7 +214,7 @@ class TestRestarts:
         rows[:, 0] = np.arange(50) % 2
         machine = ebm.BoltzmannMachine(np.zeros((40, 40)), np.full(40, -30.0))
         chains = ebm.PersistentChains(2000, restarts=0.25)
-        data = Rows.of(ebm.Ensemble.from_data(rows))
+        data = IndexedRows.of(ebm.Ensemble.from_data(rows))
         state = chains.start(machine, data, np.random.default_rng(0))
         _, state = chains.step(machine, data.everything(), state)
 
@@ -239,7 +239,7 @@ class TestRestarts:
 
     def test_hidden_units_of_a_chain_that_begins_again_are_its_own(self):
         marginal = deep()
-        rows = Rows.of(growing(marginal))
+        rows = IndexedRows.of(growing(marginal))
         chains = ebm.PersistentChains(64, restarts=0.5)
         state = chains.start(marginal, rows, np.random.default_rng(0))
         ensemble, after = chains.step(marginal, rows.everything(), state)
