@@ -140,8 +140,7 @@ def analyze(
     rng : None, int, numpy.random.SeedSequence or numpy.random.Generator, default 0
         Source of the data sets drawn from the model for comparison, and of Markov chains.
     checkpoint : path-like, optional
-        File of the fit of the pairwise model, as of :func:`ebm.fit`: if it exists, the fit goes on
-        from it.
+        File of the fit of the pairwise model, which goes on from it as :func:`ebm.fit` does.
     progress : bool, default False
         Show each iteration of the fit on the standard error stream.
     k_pairwise : bool, default False
@@ -204,23 +203,16 @@ def analyze(
         if result is None and checkpoint is not None:
             raise EbmError(f"checkpoint=… has no effect, leave it out: {route}")
         model: Any = inversion if result is None else result.model
-        if start is None or not isinstance(data, WeightedStates):
-            pass
-        elif result is None:
-            raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
-        else:
-            counts = None
-            if not sections["interrupted"]:
-                with interruptible():
-                    counts = populations(start, data, result, strengths, source, progress)
-            if counts is None:
+        if start is not None and isinstance(data, WeightedStates):
+            if result is None:
+                raise EbmError(f"no k-pairwise model beside {route}: take fewer units or a penalty")
+            counted = _with_counts(start, data, result, strengths, source, sections, progress)
+            if counted is None:
                 trouble.append(
                     "Interrupted before the k-pairwise fit was done: the model is the pairwise one"
                 )
-                sections["interrupted"] = True
             else:
-                sections["populations"], model, place = *counts, None
-                sections["interrupted"] = counts[0].interrupted
+                model, place = counted, None
     messages = _messages(caught, data, fitted=result is not None)
     notes = (*notes, *messages, *(result.warnings if result else ()), *trouble)
     return Report(
@@ -232,6 +224,28 @@ def analyze(
         warnings=tuple(dict.fromkeys(notes)),
         **sections,
     )
+
+
+def _with_counts(
+    start: Any,
+    data: WeightedStates,
+    result: FitResult,
+    strengths: tuple[float, float],
+    source: np.random.Generator,
+    sections: dict[str, Any],
+    progress: bool,
+) -> Any:
+    """The k-pairwise model, whose counts join the sections; None where Ctrl-C came before it."""
+    counts = None
+    if not sections["interrupted"]:
+        with interruptible():
+            counts = populations(start, data, result, strengths, source, progress)
+    if counts is None:
+        sections["interrupted"] = True
+        return None
+    sections["populations"], model = counts
+    sections["interrupted"] = counts[0].interrupted
+    return model
 
 
 def _strengths(penalty: Penalty) -> tuple[float, float]:
